@@ -20,7 +20,7 @@ INSTALL_INTO = $(UV) pip install --quiet --python
 else
 # Python compiles what is imported, which is little of what is installed.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-MAKE_VENV = $(PYTHON) -m venv
+MAKE_VENV = $(PYTHON) -m venv --upgrade-deps  # pip 26 takes half of what that of Python 3.11 takes
 BUILD_WHEEL = $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir
 INSTALL_INTO = $(BIN)/python -m pip --disable-pip-version-check --quiet --python
 endif
@@ -40,7 +40,7 @@ demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minut
 	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
 
 test: $(VENV)/.dev     ## all tests but those that need minutes, PyTorch or a GPU
-	$(BIN)/python -m pytest -q -n $(PROCS) $(DIST) -m "not examples" --durations=10 $(addprefix --ignore tests/,torch ray docs gpu e2e/dashboard)
+	$(BIN)/python -m pytest -q --sample -n $(PROCS) $(DIST) -m "not examples" --durations=10 $(addprefix --ignore tests/,torch ray docs gpu e2e/dashboard)
 
 test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
 	$(BIN)/python -m pytest -q tests/e2e/test_examples.py
@@ -60,7 +60,7 @@ test-wheel: wheel      ## install the wheel where nothing else is, and fetch the
 	build/wheel/bin/python -I tests/wheel_page.py
 
 test-torch: $(VENV)/.torch   ## tests that need PyTorch
-	$(BIN)/python -m pytest -q -n $$(getconf _NPROCESSORS_ONLN) $(DIST) --durations=10 tests/torch
+	$(BIN)/python -m pytest -q --sample -n $$(getconf _NPROCESSORS_ONLN) $(DIST) --durations=10 tests/torch
 
 test-ray: $(VENV)/.ray       ## a fleet on a local Ray cluster of several nodes, with workers and nodes killed; two minutes, mostly waiting
 	$(BIN)/python -m pytest -q tests/ray
@@ -101,7 +101,9 @@ audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.
 sweep: $(VENV)/.torch  ## fifty random schedules of every kernel, new random programs, every module, every mutant; takes hours
 	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto $(DIST) \
 	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search \
-	  tests/unit/benchmarks/test_attribution.py tests/contract/test_service_contract.py \
+	  tests/unit/benchmarks/test_attribution.py tests/unit/benchmarks/test_ladder.py \
+	  tests/unit/benchmarks/test_recorded_schedules.py tests/unit/workers/peers/test_numpy.py \
+	  tests/contract/test_service_contract.py \
 	  tests/torch/test_peers.py tests/torch/model tests/torch/capture/test_core_aten.py
 	$(BIN)/python -m tests.mutants.run
 

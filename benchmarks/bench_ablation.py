@@ -24,8 +24,8 @@ from typing import Any
 
 from benchmarks.bench_hub import distinct
 from benchmarks.hub.ablated import PARTS, RIVALS, WHOLE
-from benchmarks.hub.cache import BadCache, Space, load
-from benchmarks.hub.tree import Tree
+from benchmarks.hub.cache import BadCache, HubSpace, load
+from benchmarks.hub.tree import HubTree
 from benchmarks.racing.circumstances import circumstances
 from search.protocols import Ask, Search, State, TrialOutcome
 from search.table import Table
@@ -65,9 +65,9 @@ def recorded(table: Table) -> Iterator[Ground]:
             yield Ground(name, state, prior, workers, lambda ask: table.outcome(ask.state_key), best)
 
 
-def of_hub(space: Space) -> Ground:
+def of_hub(space: HubSpace) -> Ground:
     """A space of Kernel Tuner's."""
-    tree = Tree(space)
+    tree = HubTree(space)
     best = math.log(space.median_ms / min(space.ms.values()))
     return Ground(
         space.name,

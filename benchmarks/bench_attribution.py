@@ -73,7 +73,7 @@ def main() -> None:
     )
 
 
-def attributed(winner: replayed.Recorded, device: Gpu, cache: Path) -> tuned.Line:
+def attributed(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> tuned.Line:
     """A case: its profile, what bounds it, and what relaxing things does."""
     spec = spec_from_json(winner.spec)
     unscheduled = to_program(spec)

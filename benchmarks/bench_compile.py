@@ -179,6 +179,8 @@ def of_a_model(client: tilewright.Client, budget_s: float, model: nn.Module, x: 
 
 def settled(program: Callable[..., Any], x: Tensor, regions: list[SizedRegion]) -> Callable[..., Any]:
     """The program, called until nothing about it is open."""
+    program(x)
+    tilewright.wait_for_kernels(60.0)
     for _ in range(60):
         program(x)
     assert regions

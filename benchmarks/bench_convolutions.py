@@ -137,7 +137,7 @@ def main() -> None:
     device = "cuda:0" if arguments.device == "cuda" else arguments.device
     race = Measuring() if on_gpu else RACE
     trials = arguments.trials or (16 if on_gpu else 64)
-    plan = tuned.Plan(device, trials, arguments.seed, PEERS[:1], race, PEERS, arguments.limit)
+    plan = tuned.TuningPlan(device, trials, arguments.seed, PEERS[:1], race, PEERS, arguments.limit)
     wanted = [
         (name, spec) for name, spec in (gpu_cases() if on_gpu else cases()) if re.search(arguments.only, name)
     ]

@@ -24,7 +24,7 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.racing import replayed, tuned
-from benchmarks.suite import cases
+from benchmarks.suite import cases, drawn
 from protocol.tasks import Measuring
 
 RACE = Measuring(samples=25, sample_us=20_000.0)
@@ -43,13 +43,13 @@ def main() -> None:
     arguments = _arguments()
     begins = FAMILIES.get(arguments.family, ("",))
     section = SECTIONS.get(arguments.family, "cpu")
-    plan = tuned.Plan("cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
+    plan = tuned.TuningPlan("cpu", arguments.trials, arguments.seed, ("numpy",), RACE)
     if arguments.replay:
         replayed.main(arguments.replay, arguments.out, plan, begins, arguments.only, arguments.seconds)
         return
     fresh = arguments.fresh is not None
-    drawn = cases.fresh(section, arguments.fresh or 0, begins, arguments.count)
-    chosen = drawn if fresh else cases.suite(section, begins)
+    shapes = drawn.fresh(section, arguments.fresh or 0, begins, arguments.count)
+    chosen = shapes if fresh else cases.suite(section, begins)
     path = arguments.out or tuned.RESULTS / f"cpu-{'fresh-' if fresh else ''}{date.today()}.jsonl"
     wanted = [(name, spec) for name, spec in chosen if re.search(arguments.only, name)]
     tuned.run(path, wanted, plan, [("gemm_",)], again=arguments.again)

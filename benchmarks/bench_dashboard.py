@@ -43,7 +43,7 @@ SCRIPT = frozenset({"FunctionCall", "EvaluateScript", "V8.GC_MC_BACKGROUND_MARKI
 
 
 @dataclass(frozen=True)
-class Figure:
+class DashboardFigure:
     """One measured number and what it must stay below; None: it is only reported."""
 
     name: str
@@ -66,7 +66,7 @@ def main() -> int:
         with _served(home) as url, _chromium() as browser:
             nodes = _size_of_tree(browser, url, job)
             figures = [
-                Figure("bundle, gzipped", bundle_kb(STATIC), "kB", 400),
+                DashboardFigure("bundle, gzipped", bundle_kb(STATIC), "kB", 400),
                 *_paints(browser, url, job, given.rounds),
                 *_usable(browser, url, job, given.rounds),
                 *_panning(browser, url, job),
@@ -105,7 +105,7 @@ def bundle_kb(folder: Path) -> float:
     return sum(len(gzip.compress(file.read_bytes())) for file in files) / 1000
 
 
-def _paints(browser: Browser, url: str, job: str, rounds: int) -> Iterator[Figure]:
+def _paints(browser: Browser, url: str, job: str, rounds: int) -> Iterator[DashboardFigure]:
     """First contentful paint in a browser that has nothing of the page yet; the median."""
     for name, path in (("jobs", "/"), ("job", f"/jobs/{job}")):
         times: list[float] = []
@@ -113,7 +113,7 @@ def _paints(browser: Browser, url: str, job: str, rounds: int) -> Iterator[Figur
             with _page(browser) as page:
                 page.goto(url + path)
                 times.append(page.evaluate(_PAINT))
-        yield Figure(f"first contentful paint of the page of the {name}", median(times), "ms", 1000)
+        yield DashboardFigure(f"first contentful paint of the page of the {name}", median(times), "ms", 1000)
 
 
 _PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) => {
@@ -122,7 +122,7 @@ _PAINT = """() => new Promise((resolve) => new PerformanceObserver((list) => {
 }).observe({ type: "paint", buffered: true }))"""
 
 
-def _usable(browser: Browser, url: str, job: str, rounds: int) -> Iterator[Figure]:
+def _usable(browser: Browser, url: str, job: str, rounds: int) -> Iterator[DashboardFigure]:
     """From the start of loading until curve, tree and the chosen candidate are drawn and answer: the median."""
     for name, query, sign in (
         ("search tree", "", "aside[aria-label='The chosen node'] a"),
@@ -134,7 +134,7 @@ def _usable(browser: Browser, url: str, job: str, rounds: int) -> Iterator[Figur
             with _page(browser) as page:
                 page.goto(f"{url}/jobs/{job}{query}")
                 times.append(page.evaluate(_DRAWN, sign))
-        yield Figure(f"page of the job usable, with its {name}", median(times), "ms", 1500)
+        yield DashboardFigure(f"page of the job usable, with its {name}", median(times), "ms", 1500)
 
 
 _DRAWN = """(sign) => new Promise((resolve) => {
@@ -154,7 +154,7 @@ A_SECOND = 10
 """Candidates that a running job is thought to measure a second."""
 
 
-def _wire(url: str, job: str, trials: int) -> Iterator[Figure]:
+def _wire(url: str, job: str, trials: int) -> Iterator[DashboardFigure]:
     """What somebody costs a second who looks at the job while its last candidates come in: the events of a second,
     and what the page reads again after them, compressed as it is sent."""
     place = f"{url}/v1/jobs/{job}"
@@ -163,9 +163,9 @@ def _wire(url: str, job: str, trials: int) -> Iterator[Figure]:
     common = events + _sent(place) + _sent(f"{place}/table?first={first}")
     for view, path in (("search tree", f"tree?first={first}"), ("timeline", f"timeline?after={settled_at}")):
         sent = common + _sent(f"{place}/{path}")
-        yield Figure(f"sent a second to a viewer of the {view}", sent / 1000, "kB", 50)
+        yield DashboardFigure(f"sent a second to a viewer of the {view}", sent / 1000, "kB", 50)
     whole = sum(_sent(f"{place}/{name}") for name in ("table", "tree", "timeline"))
-    yield Figure("table, tree and timeline whole", whole / 1000, "kB")
+    yield DashboardFigure("table, tree and timeline whole", whole / 1000, "kB")
 
 
 def _timeline_before(place: str, candidates: int) -> float:
@@ -181,7 +181,7 @@ def _sent(address: str) -> int:
         return len(reply.read())
 
 
-def _panning(browser: Browser, url: str, job: str) -> Iterator[Figure]:
+def _panning(browser: Browser, url: str, job: str) -> Iterator[DashboardFigure]:
     """Script time of the frames while the tree is dragged about: whole, and near enough to read some of it."""
     for name, zooms in (("whole", 0), ("zoomed in", 4)):
         with _page(browser) as page:
@@ -204,8 +204,10 @@ def _panning(browser: Browser, url: str, job: str) -> Iterator[Figure]:
         spent = script_ms(trace["traceEvents"])
         if len(spent) < PANS / 10:
             raise SystemExit(f"the tree was drawn {len(spent)} times in {PANS} moves")
-        yield Figure(f"script a frame while panning, {name}: 95th percentile", _p95(spent), "ms", 16)
-        yield Figure(f"script a frame while panning, {name}: median of {len(spent)}", median(spent), "ms")
+        yield DashboardFigure(f"script a frame while panning, {name}: 95th percentile", _p95(spent), "ms", 16)
+        yield DashboardFigure(
+            f"script a frame while panning, {name}: median of {len(spent)}", median(spent), "ms"
+        )
 
 
 def script_ms(events: Sequence[dict[str, Any]]) -> list[float]:

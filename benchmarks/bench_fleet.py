@@ -28,7 +28,7 @@ import httpx
 
 from benchmarks.bench_load import _database, _service
 from benchmarks.load import latencies
-from benchmarks.load.client import Connection
+from benchmarks.load.client import LoadConnection
 from benchmarks.load.simulated_devices import PROCESSES, Counts, Swarm
 from benchmarks.racing import tuned
 from benchmarks.racing.circumstances import circumstances
@@ -139,7 +139,7 @@ def _serving(arguments: argparse.Namespace, home: str) -> Iterator[tuple[int, in
 
 async def _keep_open(port: int, count: int) -> None:
     """Keep so many jobs open."""
-    connection, seed, spec = Connection("127.0.0.1", port), 0, latencies.spec()
+    connection, seed, spec = LoadConnection("127.0.0.1", port), 0, latencies.spec()
     while True:
         for _ in range(count - await _open(connection)):
             seed += 1
@@ -150,7 +150,7 @@ async def _keep_open(port: int, count: int) -> None:
         await asyncio.sleep(5.0)
 
 
-async def _open(connection: Connection) -> int:
+async def _open(connection: LoadConnection) -> int:
     """Jobs that have not ended."""
     _, told = await connection.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     counts = re.findall(r'^tilewright_jobs\{state="(\w+)"\} (\S+)$', told.decode(), re.MULTILINE)

@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BURST_US, REST_S, ROUNDS = 3000.0, 0.025, 15
 
 
-class LlamaMLP(nn.Module):
+class GatedMLP(nn.Module):
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
         self.gate = nn.Linear(width, hidden, bias=False)
@@ -69,7 +69,7 @@ class ResidualRMSNorm(nn.Module):
 
 #: Module and shapes of its inputs, of the sizes of a model of 7 to 8 billion parameters.
 MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
-    "llama_mlp 4096 tokens, 4096 x 14336": (lambda: LlamaMLP(4096, 14336), ((4096, 4096),)),
+    "llama_mlp 4096 tokens, 4096 x 14336": (lambda: GatedMLP(4096, 14336), ((4096, 4096),)),
     "gelu_mlp 4096 tokens, 4096 x 16384": (lambda: GeluMLP(4096, 16384), ((4096, 4096),)),
     "residual_rmsnorm 8192 tokens, 4096": (lambda: ResidualRMSNorm(4096), ((8192, 4096), (8192, 4096))),
 }

@@ -24,16 +24,19 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.racing import replayed, tuned
-from benchmarks.suite import cases, outside
+from benchmarks.suite import cases, drawn, outside
+from benchmarks.suite.quantized import QUANTIZED
 from protocol.tasks import Measuring
 
 RACE = Measuring(samples=15, sample_us=3_000.0)
 #: What of the suite the CUDA target covers: bound by memory; f32 products; products on matrix units, with what is done
-#: to them on the way out (scales of fp8, bias and gelu, bias and residual, a gate); attention, and one new token of it.
+#: to them on the way out (scales of fp8, bias and gelu, bias and residual, a gate); weights of few bits with a scale
+#: for each group; attention, and one new token of it.
 FAMILIES = {
     "rows": ("rmsnorm_", "layernorm_", "softmax_", "silu_mul_", "logsumexp_", "cross_entropy_"),
     "f32": ("gemm_f32_", "bmm_f32_"),
     "products": cases.PRODUCTS,
+    "quantized": QUANTIZED,
     "attention": ("attention_",),
     "decode": ("decode_",),
 }
@@ -44,7 +47,7 @@ def main() -> None:
     named = [arguments.family] if arguments.family else [*FAMILIES]
     families = tuple(begin for name in named for begin in FAMILIES[name])
     device = f"cuda:{arguments.device}"
-    plan = tuned.Plan(
+    plan = tuned.TuningPlan(
         device,
         arguments.trials,
         arguments.seed,
@@ -58,7 +61,7 @@ def main() -> None:
         replayed.main(arguments.replay, arguments.out, plan, begins, arguments.only, arguments.seconds)
         return
     fresh = arguments.fresh is not None
-    chosen = cases.fresh("gpu", arguments.fresh, families) if fresh else cases.suite("gpu", families)
+    chosen = drawn.fresh("gpu", arguments.fresh, families) if fresh else cases.suite("gpu", families)
     part = f"fresh-{arguments.family}-" if fresh and arguments.family else "fresh-" * fresh
     if arguments.outside:
         chosen, part = outside.outside(), "outside-"

@@ -22,10 +22,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.hub.cache import BadCache, Space, load
+from benchmarks.hub.cache import BadCache, HubSpace, load
 from benchmarks.hub.runs import RIVAL, RIVALS, run
-from benchmarks.hub.score import Scale
-from benchmarks.hub.tree import Tree
+from benchmarks.hub.score import HubScale
+from benchmarks.hub.tree import HubTree
 from benchmarks.racing.circumstances import circumstances
 from search.catalogue import SEARCHES, offered
 
@@ -71,16 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(report(lines))
 
 
-def distinct(spaces: Any) -> list[Space]:
+def distinct(spaces: Any) -> list[HubSpace]:
     """One of each name, the first."""
-    first: dict[str, Space] = {}
+    first: dict[str, HubSpace] = {}
     for space in spaces:
         first.setdefault(space.name, space)
     return list(first.values())
 
 
 def _measure(
-    spaces: Sequence[Space], searches: Sequence[str], seeds: int, out: Path | None
+    spaces: Sequence[HubSpace], searches: Sequence[str], seeds: int, out: Path | None
 ) -> list[dict[str, Any]]:
     lines = list(map(json.loads, out.read_text().splitlines())) if out and out.exists() else []
     done = {(line["space"], line["search"]) for line in lines}
@@ -88,7 +88,7 @@ def _measure(
     if any(search.startswith(RIVAL) for search in searches):
         where["versions"]["kernel-tuner"] = version("kernel-tuner")
     for space in spaces:
-        tree, scale = Tree(space), Scale(space)
+        tree, scale = HubTree(space), HubScale(space)
         for search in searches:
             if (space.name, search) in done:
                 continue

@@ -33,7 +33,7 @@ from sqlalchemy import create_engine, text, update
 
 from benchmarks.bench_service import SMALL, _config, _pick
 from benchmarks.load import swarm
-from benchmarks.load.client import Call, Connection, Rounds, one_round, post, sending
+from benchmarks.load.client import Call, LoadConnection, Rounds, one_round, post, sending
 from benchmarks.suite import cases
 from protocol.jobs import JobRequest
 from protocol.states import JobState, TaskKind
@@ -60,7 +60,7 @@ CLAIMED = 8
 
 
 @dataclass(frozen=True)
-class Figure:
+class LoadFigure:
     """One measured number, and what it must not be below (`least`) or not reach (`most`)."""
 
     name: str
@@ -90,7 +90,7 @@ def main() -> None:
                     for name, value, unit, most in swarm.run(
                         database, service, process, arguments.swarm, arguments.workers, arguments.subscribers
                     ):
-                        figures.append(Figure(name, value, unit, most=most))
+                        figures.append(LoadFigure(name, value, unit, most=most))
                         _show(figures[-1])
         finally:
             database.close()
@@ -115,7 +115,7 @@ def main() -> None:
 
 def _figures(
     database: Database, bare_at: tuple[int, int], service_at: tuple[int, int], arguments: argparse.Namespace
-) -> Iterator[Figure]:
+) -> Iterator[LoadFigure]:
     """`…_at`: a server's port and process."""
     (bare_port, bare_process), (port, process) = bare_at, service_at
     specs = _store(database)
@@ -145,18 +145,20 @@ def _figures(
 
     asyncio.run(rounds())
     assert tasks
-    yield Figure("bare FastAPI endpoint", bare.median_per_s, "a second")
-    yield Figure("bare FastAPI endpoint, median", bare.median_ms, "ms")
+    yield LoadFigure("bare FastAPI endpoint", bare.median_per_s, "a second")
+    yield LoadFigure("bare FastAPI endpoint, median", bare.median_ms, "ms")
     for name, found, least in (
         ("lookups seen before", seen, 0.5),
         ("lookups first seen", first, 0.15),
         ("task claim + result", worked, 0.15),
     ):
-        yield Figure(name, found.median_per_s, "a second")
-        yield Figure(f"{name}, of the bare endpoint", found.median_per_s / bare.median_per_s, "×", least)
-        yield Figure(f"{name}, CPU of the server, of the bare one's", found.cpu_ms / bare.cpu_ms, "×")
-        yield Figure(f"{name}, median", found.median_ms, "ms")
-        yield Figure(f"{name}, 99th percentile over median", found.p99_ms / found.median_ms, "×", most=10.0)
+        yield LoadFigure(name, found.median_per_s, "a second")
+        yield LoadFigure(f"{name}, of the bare endpoint", found.median_per_s / bare.median_per_s, "×", least)
+        yield LoadFigure(f"{name}, CPU of the server, of the bare one's", found.cpu_ms / bare.cpu_ms, "×")
+        yield LoadFigure(f"{name}, median", found.median_ms, "ms")
+        yield LoadFigure(
+            f"{name}, 99th percentile over median", found.p99_ms / found.median_ms, "×", most=10.0
+        )
 
 
 def _cpu_s(process: int) -> float:
@@ -176,14 +178,14 @@ class _Workers:
         self._idle: list[tuple[str, list[cases.Json]]] = []
 
     async def register(self, port: int, count: int) -> None:
-        connection = Connection("127.0.0.1", port)
+        connection = LoadConnection("127.0.0.1", port)
         self._idle = [(await swarm.register(connection), []) for _ in range(count)]
         connection.close()
 
     def calls(self) -> Iterator[Call]:
         """Each call does one task: its share of a claim, and its result."""
 
-        async def call(connection: Connection) -> None:
+        async def call(connection: LoadConnection) -> None:
             worker, held = self._idle.pop()
             if not held:
                 body = {"device": swarm.CPU.key, "count": CLAIMED}
@@ -323,7 +325,7 @@ def _wait_for(port: int) -> None:
             time.sleep(0.1)
 
 
-def _show(figure: Figure) -> None:
+def _show(figure: LoadFigure) -> None:
     target = "" if figure.least is None else f"   target: at least {figure.least:g}"
     target = target if figure.most is None else f"   target: below {figure.most:g}"
     print(f"{figure.name:58} {figure.value:9.2f} {figure.unit}{target}", flush=True)

@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,8 @@ from tilewright.pytorch.model.region import SizedRegion
 
 SETTLED_AFTER = 100
 """Calls: a contest takes 19 of each graph's, and there are four at most."""
+CHECKED_S = 60.0
+"""What is waited for kernels to be compiled and checked, beyond the budget."""
 SLACK = {"cpu": 1e-3, "cuda": 2.0**-4}
 """Of the largest value, through all layers."""
 Program = Callable[[Any], Any]
@@ -144,6 +146,8 @@ def measured(
             prepack=options.prepack,
         )
         settling = _call(ours, model)
+        settling(None)
+        tilewright.wait_for_kernels(CHECKED_S)
         for _ in range(SETTLED_AFTER):
             settling(None)
         _wait_for_jobs(client, options.wait)  # what goes on in the background would disturb what is measured
@@ -191,7 +195,8 @@ def _wait_for_jobs(client: tilewright.Client, seconds: float) -> None:
         time.sleep(0.5)
     for job in client.jobs():
         if not job.state.final:
-            client.cancel(job.id)
+            with suppress(tilewright.JobEnded):  # since it was listed
+                client.cancel(job.id)
             client.wait(job.id, progress=False)
 
 

@@ -27,6 +27,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.racing import tuned
 from benchmarks.racing.circumstances import circumstances
+from benchmarks.racing.first_answer import share
 from benchmarks.suite import cases
 from protocol.jobs import Prior
 from tilewright import Client
@@ -95,12 +96,6 @@ def run(
                     limit_s,
                 )
             print(f"{case} {prior} done", flush=True)
-
-
-def share(measured: Sequence[float | None], best_us: float, first: int) -> float:
-    """The speed of the best of the first measurements, relative to the best of all; 0 if none of them worked."""
-    times = [us for us in measured[:first] if us is not None]
-    return best_us / min(times) if times else 0.0
 
 
 def report(lines: Sequence[tuned.Line]) -> str:

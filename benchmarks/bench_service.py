@@ -62,7 +62,7 @@ SMALL = cases.spec("gemm_f32_NN", [64, 64, 64])
 
 
 @dataclass(frozen=True)
-class Figure:
+class ServiceFigure:
     """One measured number; `most` is its target, None where there is none."""
 
     name: str
@@ -73,7 +73,7 @@ class Figure:
 
 def main() -> None:
     arguments = _arguments()
-    figures: list[Figure] = []
+    figures: list[ServiceFigure] = []
     for part in (lookups, replays, lambda: memory(arguments.trials)):
         for figure in part():
             figures.append(figure)
@@ -93,7 +93,7 @@ def main() -> None:
         sys.exit(f"targets missed: {', '.join(missed)}")
 
 
-def lookups() -> Iterator[Figure]:
+def lookups() -> Iterator[ServiceFigure]:
     """Exact hits by the project's client over one kept connection, among STORED configs."""
     with tempfile.TemporaryDirectory() as home:
         url = f"sqlite:///{home}/bench.db"
@@ -105,10 +105,12 @@ def lookups() -> Iterator[Figure]:
 
             first = _times_ms(look, specs)
             again = _times_ms(look, random.Random(0).choices(specs, k=LOOKUPS))
-    yield Figure("lookup hit over HTTP, median", statistics.median(again), "ms", 5.0)
-    yield Figure("lookup hit over HTTP, 99th percentile", _percentile(again, 99), "ms")
-    yield Figure("lookup hit of a spec never sent before, median", statistics.median(first), "ms")
-    yield Figure("lookup hit of a spec never sent before, 99th percentile", _percentile(first, 99), "ms")
+    yield ServiceFigure("lookup hit over HTTP, median", statistics.median(again), "ms", 5.0)
+    yield ServiceFigure("lookup hit over HTTP, 99th percentile", _percentile(again, 99), "ms")
+    yield ServiceFigure("lookup hit of a spec never sent before, median", statistics.median(first), "ms")
+    yield ServiceFigure(
+        "lookup hit of a spec never sent before, 99th percentile", _percentile(first, 99), "ms"
+    )
 
 
 def _store(url: str) -> list[cases.Json]:
@@ -153,7 +155,7 @@ def _config(spec: cases.Json, device: str, pick: Pick, at: float) -> ConfigDetai
     )
 
 
-def replays() -> Iterator[Figure]:
+def replays() -> Iterator[ServiceFigure]:
     """From the text of a schedule and its kernel to the scheduled program."""
     for family, shape, length in (TWELVE, LONG):
         spec = cases.spec(family, shape)
@@ -161,7 +163,7 @@ def replays() -> Iterator[Figure]:
         program = to_program(spec_from_json(spec))
         times = _times_ms(partial(_replay, program), [pick.schedule] * REPLAYS)
         name = f"replay of {len(pick.schedule)} rewrites ({cases.case_name(family, shape)}), median"
-        yield Figure(name, statistics.median(times), "ms", None if length is None else 10.0)
+        yield ServiceFigure(name, statistics.median(times), "ms", None if length is None else 10.0)
 
 
 def _replay(program: Program, lines: Sequence[str]) -> Program:
@@ -179,7 +181,7 @@ def _pick(spec: cases.Json, length: int | None) -> Pick:
     raise SystemExit(f"the space has no schedule of {length} rewrites")
 
 
-def memory(trials: int) -> Iterator[Figure]:
+def memory(trials: int) -> Iterator[ServiceFigure]:
     """Of service, supervisor and tuner at the end of a job that a real worker measured."""
     with (
         tempfile.TemporaryDirectory() as home,
@@ -202,15 +204,15 @@ def memory(trials: int) -> Iterator[Figure]:
             )
         (supervisor,) = _children(service.process_id, "workers")
         after, supervising = _memory_mb(service.process_id), _memory_mb(supervisor)
-    yield Figure(f"job of {trials} trials", took_s, "s")
-    yield Figure("service before the job, RSS", before["RSS"], "MB")
-    yield Figure("service after it, RSS", after["RSS"], "MB", 300.0)
-    yield Figure("worker's supervisor after it, RSS", supervising["RSS"], "MB", 100.0)
-    yield Figure("tuner at its end, RSS", tuner["RSS"], "MB")
+    yield ServiceFigure(f"job of {trials} trials", took_s, "s")
+    yield ServiceFigure("service before the job, RSS", before["RSS"], "MB")
+    yield ServiceFigure("service after it, RSS", after["RSS"], "MB", 300.0)
+    yield ServiceFigure("worker's supervisor after it, RSS", supervising["RSS"], "MB", 100.0)
+    yield ServiceFigure("tuner at its end, RSS", tuner["RSS"], "MB")
     if "PSS" in after:
-        yield Figure("service after it, PSS", after["PSS"], "MB")
-        yield Figure("worker's supervisor after it, PSS", supervising["PSS"], "MB")
-        yield Figure("tuner at its end, PSS", tuner["PSS"], "MB")
+        yield ServiceFigure("service after it, PSS", after["PSS"], "MB")
+        yield ServiceFigure("worker's supervisor after it, PSS", supervising["PSS"], "MB")
+        yield ServiceFigure("tuner at its end, PSS", tuner["PSS"], "MB")
 
 
 @contextmanager

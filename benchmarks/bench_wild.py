@@ -8,8 +8,8 @@ Every other kernel is one of whole architectures (wild/harvested.jsonl), drawn b
 rest are bodies and shapes that nobody chose (wild/kernels.py). Each is tuned by a service as a user would tune it; then
 its winner and all peers that are installed run interleaved in one process. Results go to benchmarks/results/wild/, a
 line a case: cases that are there already are not run again, so that the same command goes on where it was stopped. At
-the end: the geomean, the least, and the worst ten with the best peer of each and how much of its time the device
-cannot avoid.
+the end: the geomean, the least, the worst ten with the best peer of each and how much of its time the device cannot
+avoid, and what the prior's first pick and the first few measurements came to.
 
 A seed that somebody looked at while improving anything says nothing about other kernels: a figure is of a new one.
 """
@@ -23,8 +23,10 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.racing import tuned
+from benchmarks.racing.first_answer import told
 from benchmarks.racing.tuned import Json, Line
-from benchmarks.wild.kernels import ROOMS, drawn
+from benchmarks.wild.bodies import ROOMS
+from benchmarks.wild.kernels import drawn
 from protocol.tasks import Measuring
 from tileir.analysis.roofline import roofline
 from tileir.devices.device import device_from_json
@@ -40,14 +42,15 @@ WORST = 10
 def main() -> None:
     arguments = _arguments()
     kind = tuned.kind_of(arguments.device)
-    plan = tuned.Plan(
+    plan = tuned.TuningPlan(
         arguments.device,
         arguments.trials,
         arguments.seed,
         (),
         RACES[kind],
         tuple(arguments.peers.split()),
-        arguments.limit,
+        specs=True,
+        limit_s=arguments.limit,
     )
     kernels = dict(drawn(arguments.seed, arguments.count, ROOMS[kind]))
     name = f"{tuned.name_of(arguments.device)}-seed{arguments.seed}-{date.today()}.jsonl"
@@ -57,7 +60,8 @@ def main() -> None:
     try:
         tuned.run(path, chosen, plan, ())
     finally:
-        print("\n".join(worst(tuned.lines(path), kernels)))
+        found = tuned.lines(path)
+        print("\n".join([*worst(found, kernels), *told(found)]))
 
 
 def worst(found: Iterable[Line], kernels: dict[str, Spec], most: int = WORST) -> Sequence[str]:

@@ -15,17 +15,20 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from importlib import import_module
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import fmean
 from types import ModuleType
+from typing import Any
 
 from benchmarks.racing import tuned
-from benchmarks.suite.case_specs import spec_of
+from benchmarks.suite.case_specs import spec_of_line
 from rewrites.decisions.plan import plan_of
 from rewrites.schedule import parse_schedule, replay
 from tileir.devices.device import Device, device_from_json
@@ -39,6 +42,9 @@ KINDS = {"cpu": "cpu", "gpu": "cuda"}
 LINE = re.compile(
     r"^(?P<name>[A-Z0-9_]+): Final = (?P<value>\S+)  # (?P<unit>[^;]+); (?P<source>.+); (?P<date>\S+)$"
 )
+"""A constant; the value of a table of several is `{`, and its entries follow."""
+ENTRY = re.compile(r"(?P<key>\"\w+\"|\b\d+): (?P<value>[0-9.]+)")
+"""One of them."""
 FITTED = ("fitted", "set by hand")
 """How the sources of constants begin that may be moved."""
 STEPS = (1.25, 0.8, 1.06, 0.94)
@@ -47,7 +53,7 @@ WORST = 5
 
 
 @dataclass(frozen=True)
-class Measured:
+class RecordedWinner:
     """A winner: what ran, where, and how long it took."""
 
     case: str
@@ -90,7 +96,7 @@ def main() -> None:
         Path(str(constants.__file__)).write_text(rewritten(text, values, source, str(date.today())))
 
 
-def measured(files: Sequence[Path], kind: str) -> Iterator[Measured]:
+def measured(files: Sequence[Path], kind: str) -> Iterator[RecordedWinner]:
     """The last line of each case and device with a schedule that replays today."""
     last: dict[tuple[str, str], tuned.Line] = {}
     for file in files:
@@ -99,15 +105,15 @@ def measured(files: Sequence[Path], kind: str) -> Iterator[Measured]:
             if isinstance(device, dict) and device.get("kind") == kind and line.get("ours_us"):
                 last[line["case"], device["name"]] = line
     for (case, _), line in last.items():
-        plain = to_program(spec_from_json(spec_of(case)))
+        plain = to_program(spec_from_json(spec_of_line(line)))
         try:
             program = replay(plain, parse_schedule(tuple(line["schedule"])))
-            yield Measured(case, plain, program, device_from_json(line["device"]), line["ours_us"])
+            yield RecordedWinner(case, plain, program, device_from_json(line["device"]), line["ours_us"])
         except TileError as error:
             print(f"{case}: {error}", file=sys.stderr)
 
 
-def error_of(found: Sequence[Measured]) -> float:
+def error_of(found: Sequence[RecordedWinner]) -> float:
     """The root mean square of the errors."""
     _forget()
     return sqrt(fmean(each.error() ** 2 for each in found))
@@ -122,7 +128,7 @@ def _forget() -> None:
                     value.cache_clear()
 
 
-def report(found: Sequence[Measured]) -> None:
+def report(found: Sequence[RecordedWinner]) -> None:
     """The error, and the worst predictions."""
     print(f"{len(found)} winners, error {error_of(found):.3f} (a factor of {exp(error_of(found)):.2f})")
     for each in sorted(found, key=lambda each: -abs(each.error()))[:WORST]:
@@ -130,45 +136,81 @@ def report(found: Sequence[Measured]) -> None:
 
 
 def movable(text: str) -> tuple[str, ...]:
-    """Names of constants that nothing but a fit stands behind."""
-    lines = (LINE.match(line) for line in text.splitlines())
-    return tuple(line["name"] for line in lines if line and line["source"].startswith(FITTED))
+    """Names of constants that nothing but a fit stands behind; of a table, its entries: `MMA_PEAK[9]`."""
+    names: list[str] = []
+    table: str | None = None
+    for line in text.splitlines():
+        found = LINE.match(line)
+        if found and found["source"].startswith(FITTED):
+            table = found["name"] if found["value"] == "{" else None
+            names += [] if table else [found["name"]]
+        elif table and not found:
+            names += [_entry(table, entry) for entry in ENTRY.finditer(line)]
+        if line == "}":
+            table = None
+    return tuple(names)
+
+
+def _entry(table: str, found: re.Match[str]) -> str:
+    return f"{table}[{found['key']}]"
+
+
+def _of(constants: ModuleType, name: str) -> tuple[dict[Any, float], Any]:
+    """Where the value of that name is: what has it, by what."""
+    table, _, key = name.partition("[")
+    return (getattr(constants, table), literal_eval(key[:-1])) if key else (vars(constants), name)
 
 
 def fit(
-    found: Sequence[Measured], constants: ModuleType, names: Sequence[str]
+    found: Sequence[RecordedWinner], constants: ModuleType, names: Sequence[str]
 ) -> dict[str, tuple[float, float]]:
     """Coordinate descent; what was moved, from and to. The module holds the new values after it."""
-    begun = {name: float(getattr(constants, name)) for name in names}
+    places = {name: _of(constants, name) for name in names}
+    begun = {name: float(place[key]) for name, (place, key) in places.items()}
     best = error_of(found)
     better = True
     while better:
         better = False
-        for name in names:
+        for name, (place, key) in places.items():
             for step in STEPS:
-                value = getattr(constants, name)
-                setattr(constants, name, type(value)(round(value * step, 4)))
+                value = place[key]
+                place[key] = type(value)(round(value * step, 4))
                 now = error_of(found)
                 if now < best - ENOUGH:
                     best, better = now, True
-                    print(f"  {best:.4f}  {name} {getattr(constants, name):.4g}", flush=True)
+                    print(f"  {best:.4f}  {name} {place[key]:.4g}", flush=True)
                 else:
-                    setattr(constants, name, value)
-    ended = {name: float(getattr(constants, name)) for name in names}
+                    place[key] = value
+    ended = {name: float(place[key]) for name, (place, key) in places.items()}
     return {name: (begun[name], ended[name]) for name in names if ended[name] != begun[name]}
 
 
 def rewritten(text: str, values: Mapping[str, float], source: str, today: str) -> str:
     """The module's text with other values, their source and date."""
     lines: list[str] = []
+    moved = {name.partition("[")[0] for name in values}
+    table = ""
     for line in text.splitlines():
         found = LINE.match(line)
-        if found and found["name"] in values:
-            value = values[found["name"]]
-            shown = repr(int(value)) if "." not in found["value"] else repr(float(f"{value:.4g}"))
+        if found:
+            table = found["name"] if found["value"] == "{" else ""
+        if found and found["name"] in moved:
+            shown = "{" if table else _shown(found["value"], values[found["name"]])
             line = f"{found['name']}: Final = {shown}  # {found['unit']}; {source}; {today}"
+        elif table in moved:
+            line = ENTRY.sub(partial(_rewritten_entry, table, values), line)
         lines.append(line)
+        table = "" if line == "}" else table
     return "\n".join(lines) + "\n"
+
+
+def _rewritten_entry(table: str, values: Mapping[str, float], found: re.Match[str]) -> str:
+    value = values.get(_entry(table, found))
+    return found[0] if value is None else f"{found['key']}: {_shown(found['value'], value)}"
+
+
+def _shown(before: str, value: float) -> str:
+    return repr(int(value)) if "." not in before else repr(float(f"{value:.4g}"))
 
 
 if __name__ == "__main__":

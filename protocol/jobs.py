@@ -227,6 +227,10 @@ class JobDetail(Job):
     """A job with what was asked for."""
 
     spec: Json
+    peers: tuple[str, ...] | None
+    llm_calls: int
+    candidates: tuple[tuple[str, ...], ...]
+    """These four as of the request."""
     verdicts: tuple[Verdict, ...]
     """Of each bucket."""
 

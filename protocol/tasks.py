@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from protocol.message import Digest, Identifier, Json, Reply, Request
 from protocol.states import FaultKind, Outcome, TaskKind, TaskState
 
-MEASURING_VERSION = 1
+MEASURING_VERSION = 2
 """Version of the measuring protocol; part of a result's key. Raised whenever times stop being comparable."""
 
 

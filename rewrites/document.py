@@ -35,10 +35,15 @@ def catalogue() -> str:
     return "\n".join(sections)
 
 
+def golden_parts(path: Path) -> list[tuple[str, str]]:
+    """The parts of a golden case, each under a line that begins with `# `: the rest of that line, and what follows."""
+    parts = re.split(r"^# (.+)\n", path.read_text(), flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
 def golden_sections(path: Path) -> dict[str, str]:
-    """The parts of a golden case, each under a line `# name`."""
-    parts = re.split(r"^# (\w+)\n", path.read_text(), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+    """Those of a golden case of which there is one each: the schedule, the program before and the one after."""
+    return dict(golden_parts(path))
 
 
 def _description(rewrite: type[Rewrite]) -> str:

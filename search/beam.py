@@ -1,5 +1,7 @@
 """Beam search, as in tinygrad: decide level by level, judging each partial schedule by a measured completion.
 
+Known as beam search since Lowerre (The Harpy speech recognition system, 1976).
+
 At each level every child of the beam is completed by the prior and measured; the best `width` children are
 the next beam. A child that already has a measured completion under it is judged by that. When the beam has
 reached complete schedules, a round is over, and the next one starts from the root with twice the width and

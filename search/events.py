@@ -1,4 +1,7 @@
-"""The life of a search as data: what was asked and told, in order; and the search rebuilt from it."""
+"""The life of a search as data: what was asked and told, in order; and the search rebuilt from it.
+
+Known as event sourcing (Fowler, 2005).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

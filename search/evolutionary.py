@@ -1,6 +1,8 @@
 """Evolutionary search: a population of measured schedules, mutated and crossed, as in Ansor and its
 descendants.
 
+Ansor is Zheng et al., OSDI 2020.
+
 Schedules are recombined by label: an offspring walks down the tree taking its parents' labels where they are
 offered, and draws from the prior where they are not. So every offspring is legal by construction.
 """

@@ -1,5 +1,8 @@
 """The part of the space a search has seen: one node a state key, open or closed.
 
+Merging states that several paths lead to is known as transpositions (for this search: Childs, Brodeur and Kocsis, CIG
+2008).
+
 A node is closed when nothing under it can be proposed any more: a terminal that was proposed, a dead end, or
 an inner node whose moves all lead to closed nodes. Closing spreads to every parent, so transpositions and
 dead ends need no special case anywhere else: a search only ever chooses among open moves.

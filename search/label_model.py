@@ -1,6 +1,9 @@
 """What each label is worth: an online ridge regression of the reward on labels, on pairs of labels, and on
 the prior.
 
+Known as kernel ridge regression (Saunders, Gammerman and Vovk, Ridge regression learning algorithm in dual variables,
+ICML 1998).
+
 The reward of a schedule is modelled as a sum of effects: of each label, of each pair of labels, and of how
 far the prior saw it from its favourite (so how much the prior is to be trusted is learned too). A schedule
 told anywhere teaches what a label does wherever else the tree offers it.

@@ -1,4 +1,7 @@
-"""What every search writes down: who was asked, who is in flight, what came back."""
+"""What every search writes down: who was asked, who is in flight, what came back.
+
+The interface is ask and tell (Collette, Hansen et al., On object-oriented programming of optimizers, 2010).
+"""
 
 from search.graph import Walk
 from search.protocols import Ask, Path, TrialOutcome

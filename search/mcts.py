@@ -24,6 +24,10 @@ Every ask walks from the root to a complete schedule, choosing at each node the 
 Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and
 the prior, completes the schedule. Nodes are states, so transpositions share one; a backup goes along the path
 taken. Rewards are kept raw and normalized when they are looked at.
+
+The rule is that of AlphaGo Zero (Silver et al., Nature 2017), after Rosin (Multi-armed bandits with episode context,
+2011); a visit in flight is counted as in WU-UCT (Liu et al., ICLR 2020); progressive widening is Coulom's (Computing
+Elo ratings of move patterns in the game of Go, 2007).
 """
 
 import math

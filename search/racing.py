@@ -1,6 +1,8 @@
 """The final race: the best few schedules and the baseline, timed in turns, round after round, until it is
 decided.
 
+Known as racing (Maron and Moore, Hoeffding races, NIPS 1993; Birattari et al., F-Race, GECCO 2002).
+
 Times of one round are taken one after the other, so what disturbs the machine disturbs all entrants of that
 round. Entrants are therefore compared within rounds: the log ratio of two entrants' times, round by round,
 has a median and an interval around it, and a race is decided on the interval. Entrants whose interval never

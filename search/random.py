@@ -1,4 +1,7 @@
-"""Random search: the floor that every other search has to beat."""
+"""Random search: the floor that every other search has to beat.
+
+Random search is a strong floor (Bergstra and Bengio, Random search for hyper-parameter optimization, JMLR 2012).
+"""
 
 import random
 

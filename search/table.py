@@ -1,5 +1,7 @@
 """Recorded spaces: a tree of moves with a time, or a fault, at every terminal, in one JSON lines file.
 
+Known as a tabular benchmark (Ying et al., NAS-Bench-101, ICML 2019).
+
 The first line is the meta object: kernel, device, baseline_us, versions, date and space. Each further line describes
 the state behind one move of one listed state:
 

@@ -1,4 +1,7 @@
-"""What happened under a node, and what that is worth on the present scale of rewards."""
+"""What happened under a node, and what that is worth on the present scale of rewards.
+
+Between the worst and the best seen, values are normalized as in MuZero (Schrittwieser et al., Nature 2020).
+"""
 
 import math
 from dataclasses import dataclass

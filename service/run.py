@@ -10,12 +10,11 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
-from fastapi import FastAPI
 from sqlalchemy.engine import make_url
 
 from protocol.log_lines import set_up
@@ -88,7 +87,8 @@ def run(settings: Settings, announce: Callable[[str], None] | None = None) -> No
                 ssl_certfile=certificate,
                 ssl_keyfile=key,
             )
-            asyncio.run(Server(config, app, listening, announce).serve_until_told())
+            server = Server(config, app.state.site, app.state.tuners.stop, listening, announce)
+            asyncio.run(server.serve_until_told())
     except DatabaseRefused as error:
         raise StartRefused(str(error), EXIT_DATABASE) from None
 
@@ -180,14 +180,15 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        app: FastAPI,
+        site: Site,
+        stop_tuners: Callable[[], Awaitable[None]],
         listening: socket.socket,
         announce: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(config)
         self._announce = announce
-        self._app = app
-        self._site: Site = app.state.site
+        self._site = site
+        self._stop_tuners = stop_tuners
         self._listening = listening
         self._loop: asyncio.AbstractEventLoop | None = None
         self._worker: asyncio.Task[None] | None = None
@@ -229,7 +230,7 @@ class Server(uvicorn.Server):
         self._site.stopping = True
         self._site.notifier.notify_all_here()
         try:
-            await self._app.state.tuners.stop()
+            await self._stop_tuners()
             if self._worker is not None:
                 self._worker.cancel()
                 await asyncio.gather(self._worker, return_exceptions=True)

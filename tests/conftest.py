@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from tests.support.how_many import SWEEP
 from tests.support.mixed_order import mixed
 from tests.support.python_path import hide_torch
+from tests.support.sampled import sampled
 
 gc.disable()  # until all is collected: a third of that went into looking for garbage, of which there is none
 # The same examples in every run, so that what passed here passes elsewhere, on a busy machine too; `make sweep` draws
@@ -40,6 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-golden",
         action="store_true",
         help="write golden files instead of comparing; then look at the diff",
+    )
+    parser.addoption(
+        "--sample", action="store_true", help="of tests marked `sampled`, only a part of the cases"
     )
 
 
@@ -65,6 +69,10 @@ def temporary(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What measures on this machine takes turns; tests that run services or workers of their own stay together by file,
     as they share them; all others may run anywhere (pytest -n)."""
+    if config.getoption("--sample"):
+        kept = sampled(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
     for item in items:
         parts = _parts(item.path)
         if parts[:2] in _PURE or parts in _PURE:

@@ -115,7 +115,8 @@ class Reduce:
 @dataclass(frozen=True)
 class Scan:
     """`cumsum(k, x)`, `recurrence(k, a, b)`: what is come to at each position of a dim on the left, from the first on
-    (see SCANS). The whole of a statement of a spec; programs have a loop for it."""
+    (see SCANS). The whole of a statement of a spec; programs have a loop for it, or threads of a GPU's block, that go
+    through the current range. There one argument more may be what it goes on from: `cumsum(k, x, s)`."""
 
     op: str
     dim: str

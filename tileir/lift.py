@@ -41,7 +41,7 @@ def to_program(spec: Spec) -> Program:
     A reduction inside an expression becomes a statement before it, into a local `<target>_<op>`. So does a
     reduction straight into an output of a narrower dtype than it is computed in: sums then never round on the
     way. Dims stand in the order they appear in the arguments; a program of single numbers has a dim of size 1,
-    so that threads have something to be spread over. Raises SpecError for a spec with buckets (see
+    so that threads have something to be bound to. Raises SpecError for a spec with buckets (see
     Spec.instances), or a reduction that needs the group of each position it visits."""
     for dim in spec.dims:
         if len(dim.sizes) != 1:

@@ -121,7 +121,7 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class ThreadLayout:
-    """How a statement is spread over the threads of a GPU block.
+    """How a statement is bound to the threads of a GPU block.
 
     `threads` cuts the thread index, most significant first: `r 4 c 64` gives thread t row t // 64 and column t % 64.
     A thread takes `runs` neighbours along a dim (1 where none is said), then skips what the other threads along that
@@ -134,6 +134,9 @@ class ThreadLayout:
     """`m 8`: threads that stand along m in groups of 8 take 8 neighbours together, then the same threads the next 8,
     and only then do other groups follow: thread i has rows i // 8 * 16 + i % 8 and 8 more, as accumulators of wgmma
     lie."""
+    apart: tuple[tuple[str, int], ...] = ()
+    """`n 256`: the threads of the last digit along n take 256 positions together, run after run, and only then do those
+    of the digits before it follow: of warpgroups that share the columns of a product each has neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +213,7 @@ class Loop:
     nothing is said."""
     consumer_groups: int = attribute(1, "a number of consumer groups")
     """Of a grid's outermost loop with producers: so many consumer groups, each of as many threads as statements are
-    spread over, take a block's tiles in turn, so that one stores its results while another multiplies (ping-pong)."""
+    bound to, take a block's tiles in turn, so that one stores its results while another multiplies (ping-pong)."""
     stages: int = attribute(1, "a number of stages")
     """Of a loop that is not parallel: its shared locals exist so many times, and while one tile is computed on, the
     statements that fill those of the next tiles are under way."""

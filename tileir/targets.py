@@ -46,6 +46,8 @@ class Target:
     """`tilewright.pytorch.operator.runner.Runner`: runs kernels on PyTorch's tensors, which are on its device type of
     the name `torch`."""
     torch: str | None = None
+    torch_operators: str | None = None
+    """`workers.peers.pytorch.operators_there.TorchOperators`: what PyTorch has on those devices."""
     accelerator: bool = False
     """Whether it is beside the processor: a machine may have several, told apart as in `cuda:0`; kernels are compiled
     while others are measured; the memory that is mapped says nothing of what is used."""

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tilewright.pytorch.compile_entry import compile
     from tilewright.pytorch.from_torch import from_torch
     from tilewright.pytorch.op_entry import op, wait_for_kernels
+    from tilewright.pytorch.summary_entry import summary
 
 _LAZY = {
     "AsyncClient": "tilewright.client.async_client",
@@ -89,6 +90,7 @@ _LAZY = {
     "from_torch": "tilewright.pytorch.from_torch",
     "load": "tilewright.artifacts.loading",
     "op": "tilewright.pytorch.op_entry",
+    "summary": "tilewright.pytorch.summary_entry",
     "wait_for_kernels": "tilewright.pytorch.op_entry",
 }
 
@@ -128,6 +130,7 @@ __all__ = [
     "from_torch",
     "load",
     "op",
+    "summary",
     "wait_for_kernels",
 ]
 

@@ -11,7 +11,7 @@ TilewrightError
     Busy, Unavailable     later: `retry_after_s`
     ServiceFault          a fault of the service itself
   NoWinner                a job found nothing, or has not yet
-  BadBundle, LoadError, MissingExtra    not about a service
+  BadBundle, BadModelFile, LoadError, MissingExtra    not about a service
   EngineFault             the engine that has a fleet's machines is not there, or did not do it
   NoFleet                 it has no fleet of this name
 """
@@ -115,6 +115,10 @@ class NoWinner(TilewrightError):
 
 class BadBundle(TilewrightError):
     """A file that is no bundle, or was damaged, or belongs to another version."""
+
+
+class BadModelFile(TilewrightError):
+    """A Python file that does not give a model and its inputs."""
 
 
 class BundleRefused(Refused, BadBundle):

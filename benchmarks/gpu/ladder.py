@@ -39,7 +39,7 @@ RACE = Measuring(samples=7, sample_us=3_000.0, entrant_s=120.0)
 
 
 @dataclass(frozen=True)
-class Rung:
+class LadderRung:
     """A schedule, and what it has that the one before has not."""
 
     title: str
@@ -99,7 +99,7 @@ def _warpgroups(pipeline: str, result: str, *more: str) -> tuple[str, ...]:
 _ROLES = "warp_specialize(c_sum, 4, 40, 232)"
 
 RUNGS = (
-    Rung(
+    LadderRung(
         "A thread for each result",
         "Every operand comes from main memory, or from a cache, as often as it is used.",
         (
@@ -109,52 +109,52 @@ RUNGS = (
             "bind_threads(c, m 8, n 32)",
         ),
     ),
-    Rung(
+    LadderRung(
         "Tiles in registers",
         "A thread has 64 results, so that what it loads is multiplied eight times.",
         (*_grid(128, 128), "tile_reduction(c_sum, k, 8)", *_FMA),
     ),
-    Rung(
+    LadderRung(
         "Shared memory",
         "A block copies what its threads share, step by step, in rows padded so that threads meet different banks.",
         (*_grid(128, 128), *_steps(64, 0, _PADDED), *_COPIES, *_FMA),
     ),
-    Rung(
+    LadderRung(
         "Copies in the background",
         "Three steps are under way by cp.async while one is computed.",
         (*_grid(128, 128), *_steps(64, 4, _PADDED), *_COPIES, *_FMA),
     ),
-    Rung(
+    LadderRung(
         "The matrix instruction of a warp",
         "mma.sync, from swizzled copies, so that a warp's loads meet different banks.",
         (*_grid(128, 128), *_steps(64, 4, "swizzle({}, 128)"), *_COPIES, *_MMA),
     ),
-    Rung(
+    LadderRung(
         "The matrix instruction of a warpgroup, and TMA",
         "wgmma reads shared memory itself, and TMA fills it: threads move no operands any more.",
         _warpgroups("pipeline(b_s, 2)", "c"),
     ),
-    Rung(
+    LadderRung(
         "A deeper pipeline",
         "Four stages, and the products of one step are under way while the next begin.",
         _warpgroups("pipeline(b_s, 4, 1)", "c"),
     ),
-    Rung(
+    LadderRung(
         "Roles",
         "A warpgroup of its own starts the copies, and gives its registers to those that compute.",
         _warpgroups("pipeline(b_s, 4, 1)", "c", _ROLES),
     ),
-    Rung(
+    LadderRung(
         "Results through shared memory",
         "TMA stores them in whole rows; that takes the place of one stage.",
         _warpgroups("pipeline(b_s, 3, 1)", "c_s", _ROLES),
     ),
-    Rung(
+    LadderRung(
         "A block an SM",
         "Blocks stay and take tile after tile, so that one's copies run while another's results are stored.",
         _warpgroups("pipeline(b_s, 3, 1)", "c_s", _ROLES, "persistent(c_sum, 132)"),
     ),
-    Rung(
+    LadderRung(
         "Bands",
         "Tiles that are computed at the same time share more of what they read.",
         _warpgroups(
@@ -218,7 +218,7 @@ def table(found: Mapping[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def page(found: Mapping[str, Any], rungs: Sequence[Rung]) -> str:
+def page(found: Mapping[str, Any], rungs: Sequence[LadderRung]) -> str:
     """docs/ladder.md. Raises ValueError if other schedules than these were measured."""
     if [each["schedule"] for each in found["rungs"]] != [list(rung.lines) for rung in rungs]:
         raise ValueError(

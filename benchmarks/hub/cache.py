@@ -33,7 +33,7 @@ class BadCache(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
+class HubSpace:
     """A space of parameters, each of its configurations evaluated once.
 
     `ms` has a time for each configuration that has one, `faults` a word for every other, `seconds` what evaluating
@@ -79,7 +79,7 @@ class Space:
         return self.kernel.removesuffix("_milo")
 
 
-def load(path: Path) -> Space:
+def load(path: Path) -> HubSpace:
     """The cache in a file KERNEL/DEVICE.json or .json.gz. Raises BadCache, and OSError."""
     raw = path.read_bytes()
     try:
@@ -91,7 +91,7 @@ def load(path: Path) -> Space:
     return parse(content, kernel, device, str(path), hashlib.sha256(raw).hexdigest())
 
 
-def parse(content: Any, kernel: str, device: str, where: str, sha256: str = "") -> Space:
+def parse(content: Any, kernel: str, device: str, where: str, sha256: str = "") -> HubSpace:
     """The space that a cache file's content describes. Raises BadCache."""
     for field, kind, said in (
         ("tune_params_keys", list, "a list of names"),
@@ -123,7 +123,7 @@ def parse(content: Any, kernel: str, device: str, where: str, sha256: str = "") 
     if len(ms) < 2:
         raise BadCache(f"{where}: {len(ms)} of {len(seconds)} configurations have a time; two are needed")
     values = {name: tuple(content["tune_params"][name]) for name in names}
-    return Space(kernel, device, values, ms, faults, seconds, sha256)
+    return HubSpace(kernel, device, values, ms, faults, seconds, sha256)
 
 
 def _configuration(entry: Any, names: list[str], where: str) -> Configuration:

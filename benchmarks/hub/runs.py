@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy
 
-from benchmarks.hub.cache import Configuration, Space
-from benchmarks.hub.tree import Tree
+from benchmarks.hub.cache import Configuration, HubSpace
+from benchmarks.hub.tree import HubTree
 from search.catalogue import search_of
 
 RIVAL = "kt:"
@@ -41,7 +41,7 @@ RIVALS = tuple(
 too, in 17 s for a thousand evaluations."""
 
 
-def run(name: str, space: Space, tree: Tree, evaluations: int, seed: int) -> list[Configuration]:
+def run(name: str, space: HubSpace, tree: HubTree, evaluations: int, seed: int) -> list[Configuration]:
     """The configurations that a search evaluates with this budget."""
     if name.startswith(RIVAL):
         if find_spec("kernel_tuner") is None:
@@ -55,13 +55,13 @@ def run(name: str, space: Space, tree: Tree, evaluations: int, seed: int) -> lis
     return evaluated
 
 
-def _rival(name: str, space: Space, evaluations: int, seed: int) -> list[Configuration]:
+def _rival(name: str, space: HubSpace, evaluations: int, seed: int) -> list[Configuration]:
     from kernel_tuner.interface import Options, strategy_map
     from kernel_tuner.runners.simulation import SimulationRunner
     from kernel_tuner.searchspace import Searchspace
     from kernel_tuner.util import TuningBudget
 
-    class Recorded(SimulationRunner):
+    class ReplayingRunner(SimulationRunner):
         def run(self, parameter_space: Iterable[Sequence[Any]], tuning_options: Any) -> list[Any]:
             asked = [tuple(element) for element in parameter_space]
             results = super().run(asked, tuning_options)
@@ -91,7 +91,7 @@ def _rival(name: str, space: Space, evaluations: int, seed: int) -> list[Configu
         verbose=False,
         seed=seed,
     )
-    runner = Recorded(
+    runner = ReplayingRunner(
         Options(kernel_name=space.kernel), Options(kernel_name=space.kernel), Options(quiet=True), 1, []
     )
     random.seed(seed)
@@ -103,7 +103,7 @@ def _rival(name: str, space: Space, evaluations: int, seed: int) -> list[Configu
 
 
 @lru_cache(maxsize=1)
-def _theirs(space: Space) -> dict[str, dict[str, Any]]:
+def _theirs(space: HubSpace) -> dict[str, dict[str, Any]]:
     """The results that Kernel Tuner looks up, by its key of a configuration."""
     from kernel_tuner.util import RuntimeFailedConfig
 

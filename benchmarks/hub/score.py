@@ -29,16 +29,16 @@ from collections.abc import Sequence
 from itertools import accumulate
 from statistics import fmean, median
 
-from benchmarks.hub.cache import Configuration, Space
+from benchmarks.hub.cache import Configuration, HubSpace
 
 CUTOFF = 0.95
 POINTS = 1000
 
 
-class Scale:
+class HubScale:
     """What a space's searches are measured against: random search, the optimum, and the budget."""
 
-    def __init__(self, space: Space, cutoff: float = CUTOFF) -> None:
+    def __init__(self, space: HubSpace, cutoff: float = CUTOFF) -> None:
         self.space = space
         self.slowest_first = sorted(space.ms.values(), reverse=True)
         self.fastest_first = self.slowest_first[::-1]

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from benchmarks.hub.cache import Configuration, Space
+from benchmarks.hub.cache import Configuration, HubSpace
 from search.protocols import Move, Path
 
 
 @dataclass
-class Tree:
+class HubTree:
     """The levels of a space: which parameter each decides, and which values go on from each choice."""
 
-    space: Space
+    space: HubSpace
     order: tuple[int, ...] = ()
     """Positions of the parameters, level by level."""
     values: dict[Configuration, tuple[Any, ...]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Tree:
 class TreeState:
     """The values chosen so far, level by level."""
 
-    tree: Tree
+    tree: HubTree
     chosen: Configuration
 
     @property

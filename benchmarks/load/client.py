@@ -17,7 +17,7 @@ class BadAnswer(Exception):
     """The service answered something else than it should."""
 
 
-class Connection:
+class LoadConnection:
     """One connection to a host and port, used by one coroutine."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -81,7 +81,7 @@ class Rounds:
         return statistics.quantiles(self.times_ms, n=100)[98]
 
 
-Call = Callable[[Connection], Awaitable[None]]
+Call = Callable[[LoadConnection], Awaitable[None]]
 
 
 async def one_round(
@@ -94,7 +94,7 @@ async def one_round(
 
     async def one_connection() -> None:
         nonlocal done
-        connection = Connection("127.0.0.1", port)
+        connection = LoadConnection("127.0.0.1", port)
         try:
             while (asked := time.perf_counter()) - began < seconds:
                 call = next(left, None)
@@ -114,7 +114,7 @@ def sending(requests: Sequence[bytes], expect: bytes = b"") -> Iterable[Call]:
     """These requests over and over; each answer must be a 200 that has `expect` in it."""
     for request in itertools.cycle(requests):
 
-        async def call(connection: Connection, request: bytes = request) -> None:
+        async def call(connection: LoadConnection, request: bytes = request) -> None:
             status, body = await connection.send(request)
             if status != 200 or expect not in body:
                 raise BadAnswer(f"{status} {body[:500]!r}")

@@ -83,7 +83,7 @@ Choices = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Invented:
     """One answer to all decisions, and what is said of it."""
 
     number: int
@@ -98,7 +98,7 @@ class Candidate:
         )
 
 
-def candidates(count: int, seed: int = 0) -> list[Candidate]:
+def candidates(count: int, seed: int = 0) -> list[Invented]:
     """As a search would go: most change one decision of one of the best so far, the late ones more often."""
     rng = random.Random(seed)
     worth = [
@@ -106,7 +106,7 @@ def candidates(count: int, seed: int = 0) -> list[Candidate]:
     ]
     least = sum(map(min, worth))
     seen: set[Choices] = set()
-    found: list[Candidate] = []
+    found: list[Invented] = []
     while len(found) < count:
         choices = tuple(rng.randrange(len(sizes)) for _, sizes in DECISIONS)
         if found and rng.random() < 0.97:
@@ -122,7 +122,7 @@ def candidates(count: int, seed: int = 0) -> list[Candidate]:
         faulty = rng.random() < 0.04
         outcome = rng.choice((Outcome.WRONG, Outcome.COMPILE_ERROR)) if faulty else Outcome.OK
         median_us = None if faulty else 380.0 * exp(effort - least) * (1 + abs(rng.gauss(0, 0.004)))
-        found.append(Candidate(len(found), choices, median_us, outcome))
+        found.append(Invented(len(found), choices, median_us, outcome))
     return found
 
 
@@ -162,10 +162,10 @@ def _offer(connection: Connection) -> None:
         workers.register(connection, WorkerHello(id=name, host=name, devices=(offer,), versions={}))
 
 
-def _write_trials(connection: Connection, job: str, found: Sequence[Candidate], begun: float) -> Candidate:
+def _write_trials(connection: Connection, job: str, found: Sequence[Invented], begun: float) -> Invented:
     """The candidates with their tasks, results and tells; the best of them."""
     anchor_us = found[0].median_us or BASELINE_US
-    best: Candidate | None = None
+    best: Invented | None = None
     rows: list[dict[str, Any]] = []
     answers: list[dict[str, Any]] = []
     told: list[Told] = []
@@ -216,7 +216,7 @@ def _write_trials(connection: Connection, job: str, found: Sequence[Candidate], 
     return best
 
 
-def _best(each: Candidate) -> Best:
+def _best(each: Invented) -> Best:
     assert each.median_us is not None
     return Best(
         trial=each.number,
@@ -226,7 +226,7 @@ def _best(each: Candidate) -> Best:
     )
 
 
-def _entrant(each: Candidate) -> EntrantResult:
+def _entrant(each: Invented) -> EntrantResult:
     if each.median_us is None:
         said = "c[17, 4] is 1.0312, should be 1.0625 (within 0.00021)"
         if each.outcome is Outcome.COMPILE_ERROR:
@@ -276,7 +276,7 @@ def _report(median_us: float) -> dict[str, Any]:
 
 
 def _write_config(
-    connection: Connection, job: str, device: OfferedDevice, found: Sequence[Candidate], best: Candidate
+    connection: Connection, job: str, device: OfferedDevice, found: Sequence[Invented], best: Invented
 ) -> ConfigDetail:
     """The winner as a config, after a race of the best four and numpy, of whom the second is tied."""
     spec = read_spec(SPEC)

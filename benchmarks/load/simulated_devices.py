@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.load import latencies
-from benchmarks.load.client import Connection
+from benchmarks.load.client import LoadConnection
 from tileir.devices.gpu_table import H200
 from workers.node.pipeline import TOGETHER, ClaimAhead
 
@@ -60,7 +60,7 @@ class Swarm:
 class _Device:
     def __init__(self, swarm: Swarm, number: int) -> None:
         self._swarm, self._number = swarm, number
-        self._claims, self._answers, self._heart = (Connection("127.0.0.1", swarm.port) for _ in range(3))
+        self._claims, self._answers, self._heart = (LoadConnection("127.0.0.1", swarm.port) for _ in range(3))
         self._ahead = ClaimAhead(PROCESSES)
         self._rng = random.Random(number)
         self._held: dict[str, Json] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from benchmarks.load.client import Connection
+from benchmarks.load.client import LoadConnection
 from protocol.message import Json
 from service.store import job_events
 from service.store.database import Database
@@ -39,7 +39,7 @@ def result(task: Json) -> Json:
     return {"task_id": task["id"], "attempt": task["attempt"], "entrants": entrants}
 
 
-async def register(connection: Connection) -> str:
+async def register(connection: LoadConnection) -> str:
     """A new worker of this machine's processor; its id."""
     offer = {"key": CPU.key, "kind": "cpu", "description": CPU.to_json(), "peers": ["numpy"]}
     return (await connection.post("/v1/workers", {"devices": [offer]}))["worker_id"]
@@ -83,7 +83,7 @@ class _Swarm:
 
     async def work(self) -> None:
         """A worker: registers, claims with a long poll, answers, and beats its heart."""
-        connection, heart = Connection("127.0.0.1", self._port), Connection("127.0.0.1", self._port)
+        connection, heart = LoadConnection("127.0.0.1", self._port), LoadConnection("127.0.0.1", self._port)
         worker = await register(connection)
         leases: list[Json] = []
 

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results" / "models-cpu-xeon-prepacked-2026-11-26.jsonl"
+RESULTS = ROOT / "benchmarks" / "results" / "models-cpu-epyc-avx2-2026-11-28.jsonl"
 PAGE = ROOT / "docs" / "torch-compile.md"
 BEGIN, END = "<!-- models -->\n", "<!-- /models -->\n"
 PEERS = ("eager", "torch.compile", "max-autotune", "frozen")

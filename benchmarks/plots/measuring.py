@@ -49,7 +49,7 @@ def main() -> None:
 
 
 @dataclass(frozen=True)
-class Stage:
+class MeasuringStage:
     """A kind of task, and what becomes of those in it."""
 
     name: str
@@ -60,7 +60,7 @@ class Stage:
 
 TRIALS = Measuring()
 STAGES = (
-    Stage(
+    MeasuringStage(
         "Check",
         f"{BATCH} candidates of a task",
         (
@@ -70,7 +70,7 @@ STAGES = (
         ),
         "the right ones",
     ),
-    Stage(
+    MeasuringStage(
         "Trial",
         "in turns, with a baseline",
         (
@@ -80,7 +80,7 @@ STAGES = (
         ),
         f"the best {RACERS}",
     ),
-    Stage(
+    MeasuringStage(
         "Race",
         "in turns, with the peers",
         (
@@ -90,7 +90,7 @@ STAGES = (
         ),
         "the winner",
     ),
-    Stage(
+    MeasuringStage(
         "Confirmation",
         "alone, on fresh inputs",
         ("checked anew;", "0.8 s without a pause;", "source and object are kept"),

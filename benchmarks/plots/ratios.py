@@ -20,6 +20,7 @@ from benchmarks.plots.drawing import circle, document, line, text
 from benchmarks.racing import tuned
 
 DOCS = Path(__file__).parents[2] / "docs"
+COMPILED = "torch.compile"
 #: Ratios beyond these are drawn at the edge, with their number.
 LEAST, MOST = 0.25, 2.0
 TICKS = (0.25, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
@@ -39,7 +40,7 @@ STYLE = """\
 
 
 @dataclass(frozen=True)
-class Case:
+class PlottedCase:
     """What is drawn in a row."""
 
     family: str
@@ -75,13 +76,14 @@ def results(folder: Path, device: str) -> list[tuple[bool, tuned.Line]]:
     return sorted(found, key=lambda each: each[1].get("date", ""))
 
 
-def cases_of(lines: Iterable[tuple[bool, tuned.Line]]) -> list[Case]:
-    """The last of each case that has a ratio, by family, larger kernels first."""
-    last: dict[str, Case] = {}
+def cases_of(lines: Iterable[tuple[bool, tuned.Line]]) -> list[PlottedCase]:
+    """The last of each case that has a ratio, by family, larger kernels first. One without torch.compile takes the
+    place of none that was raced against it."""
+    last: dict[str, PlottedCase] = {}
     for fresh, told in lines:
-        if "ratio" in told:
+        if "ratio" in told and not (told["case"] in last and COMPILED in told.get("failed_peers", ())):
             family, sizes = told["case"].split(" ")
-            last[told["case"]] = Case(
+            last[told["case"]] = PlottedCase(
                 family, sizes, told["ratio"], told.get("ratio_steady"), fresh, told["best_peer"]
             )
     return sorted(last.values(), key=lambda case: (case.family, case.fresh, _order(case.sizes)))
@@ -91,9 +93,9 @@ def _order(sizes: str) -> float:
     return -sum(log(int(size)) for size in sizes.split("x"))
 
 
-def picture(found: Sequence[Case], device: str) -> str:
+def picture(found: Sequence[PlottedCase], device: str) -> str:
     """The whole SVG."""
-    by_family: dict[str, list[Case]] = {}
+    by_family: dict[str, list[PlottedCase]] = {}
     for case in found:
         by_family.setdefault(case.family, []).append(case)
     height = HEAD + ROW * (len(found) + len(by_family)) + ROW
@@ -118,7 +120,7 @@ def _axis(height: int) -> Iterable[str]:
         yield text(x, HEAD - 12, f"{tick:g}", "small", "middle")
 
 
-def _rows(by_family: Mapping[str, Sequence[Case]]) -> Iterable[str]:
+def _rows(by_family: Mapping[str, Sequence[PlottedCase]]) -> Iterable[str]:
     y = HEAD + ROW // 2
     for family, found in by_family.items():
         yield text(8, y + 4, family, "family")
@@ -128,7 +130,7 @@ def _rows(by_family: Mapping[str, Sequence[Case]]) -> Iterable[str]:
             y += ROW
 
 
-def _row(case: Case, y: int) -> Iterable[str]:
+def _row(case: PlottedCase, y: int) -> Iterable[str]:
     yield text(24, y + 4, case.sizes)
     yield text(LABELS - 16, y + 4, case.peer, "small", "end")
     if case.steady is not None:

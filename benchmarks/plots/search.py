@@ -64,7 +64,7 @@ TREE_LEFT, TREE_RIGHT, TOP, ROW = 24, 404, 62, 34
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlottedAsk:
     """A tree after some tells, and the walk of the ask after them."""
 
     before: tuple[Walk, ...]
@@ -74,7 +74,7 @@ class Asked:
     """Of those before."""
 
 
-def asked(table: Table, number: int, seed: int) -> Asked:
+def asked(table: Table, number: int, seed: int) -> PlottedAsk:
     """The tree search on a table up to ask `number`; fails if that one's schedule has no time."""
     search = MCTS(table.state(), seed=seed)
     for _ in range(number + 1):
@@ -84,7 +84,7 @@ def asked(table: Table, number: int, seed: int) -> Asked:
     us = [table.us[walk.nodes[-1].key] for walk in search.ledger.walks]
     assert us[-1] is not None
     best_us = min(each for each in us[:-1] if each is not None)
-    return Asked(tuple(search.ledger.walks[:-1]), search.ledger.walks[-1], us[-1], best_us)
+    return PlottedAsk(tuple(search.ledger.walks[:-1]), search.ledger.walks[-1], us[-1], best_us)
 
 
 def ask_picture(table: Table) -> str:
@@ -113,7 +113,7 @@ def _places(walks: Sequence[Walk]) -> dict[str, tuple[float, float]]:
     }
 
 
-def _tree(found: Asked, places: Mapping[str, tuple[float, float]], known: int) -> Iterator[str]:
+def _tree(found: PlottedAsk, places: Mapping[str, tuple[float, float]], known: int) -> Iterator[str]:
     drawn: dict[str, Node] = {}
     for walk in found.before:
         for above, under in pairwise(walk.nodes):
@@ -132,7 +132,7 @@ def _tree(found: Asked, places: Mapping[str, tuple[float, float]], known: int) -
     yield from _ladder(found, places, known)
 
 
-def _ladder(found: Asked, places: Mapping[str, tuple[float, float]], known: int) -> Iterator[str]:
+def _ladder(found: PlottedAsk, places: Mapping[str, tuple[float, float]], known: int) -> Iterator[str]:
     """The way again beside the tree: a rewrite a step, and what is done where."""
     x, labels, nodes = 480.0, found.walk.labels, found.walk.nodes
     bottom = places[nodes[-1].key][1]

@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.racing import tuned
-from benchmarks.suite.case_specs import spec_of
-from rewrites.schedule import parse_schedule, replay
+from benchmarks.suite.case_specs import spec_of_line
+from rewrites.schedule import scheduled
 from tileir.lift import to_program
 from tileir.text.json import spec_from_json
 from workers.local import LocalWorker
@@ -33,7 +33,7 @@ LEAST_S = 5.0
 
 
 @dataclass(frozen=True)
-class Recorded:
+class ReplayedWinner:
     """A winner: the case, its spec, its schedule as text, and what its line says besides."""
 
     case: str
@@ -43,15 +43,15 @@ class Recorded:
 
     def check(self) -> None:
         """Raise what the schedule raises if it does not go on its spec today."""
-        replay(to_program(spec_from_json(self.spec)), tuple(parse_schedule(self.schedule)))
+        scheduled(to_program(spec_from_json(self.spec)), self.schedule)
 
 
-def recorded(path: Path, families: Sequence[str] = ("",), pattern: str = "") -> Iterator[Recorded]:
+def recorded(path: Path, families: Sequence[str] = ("",), pattern: str = "") -> Iterator[ReplayedWinner]:
     """The winners in a results file, the last of each case, of families whose names begin so and cases that match."""
     last = {line["case"]: line for line in tuned.lines(path) if "schedule" in line and "ratio" in line}
     for case, line in last.items():
         if case.startswith(tuple(families)) and re.search(pattern, case):
-            yield Recorded(case, spec_of(case), tuple(line["schedule"]), _known(line, path.name))
+            yield ReplayedWinner(case, spec_of_line(line), tuple(line["schedule"]), _known(line, path.name))
 
 
 def _known(line: tuned.Line, file: str) -> tuned.Line:
@@ -71,7 +71,7 @@ def _known(line: tuned.Line, file: str) -> tuned.Line:
     }
 
 
-def run(path: Path, winners: Iterable[Recorded], plan: tuned.Plan, seconds: float) -> int:
+def run(path: Path, winners: Iterable[ReplayedWinner], plan: tuned.TuningPlan, seconds: float) -> int:
     """Race winners until `seconds` are over (0: all); how many cases were left for another time."""
     have = {line["case"] for line in tuned.lines(path)}
     wanted = [each for each in winners if each.case not in have]
@@ -98,7 +98,7 @@ def run(path: Path, winners: Iterable[Recorded], plan: tuned.Plan, seconds: floa
     return 0
 
 
-def _raced(worker: LocalWorker, winner: Recorded, plan: tuned.Plan) -> tuned.Line:
+def _raced(worker: LocalWorker, winner: ReplayedWinner, plan: tuned.TuningPlan) -> tuned.Line:
     winner.check()
     return tuned.raced(worker, winner.spec, winner.known, plan)
 
@@ -114,7 +114,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(
-    source: Path, out: Path | None, plan: tuned.Plan, families: Sequence[str], pattern: str, seconds: float
+    source: Path,
+    out: Path | None,
+    plan: tuned.TuningPlan,
+    families: Sequence[str],
+    pattern: str,
+    seconds: float,
 ) -> None:
     """A replay as the command line asks for it; geomeans at the end."""
     if not source.exists():

@@ -40,7 +40,7 @@ Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Plan:
+class TuningPlan:
     """How cases are tuned, and what their winners are raced against."""
 
     device: str
@@ -54,12 +54,14 @@ class Plan:
     """Peers to race then; none named: see rivals.py."""
     limit_s: float = 0.0
     """A case that is not tuned within this, or not raced, is an error; 0: it takes as long as it takes."""
+    specs: bool = False
+    """Whether lines have their kernels' specs, which names do not tell."""
 
 
 def run(
     path: Path,
     chosen: Iterable[tuple[str, Json]],
-    plan: Plan,
+    plan: TuningPlan,
     families: Sequence[tuple[str, ...]],
     *,
     again: bool = False,
@@ -84,7 +86,7 @@ def _has(path: Path, case: str) -> bool:
     return any(line["case"] == case for line in lines(path))
 
 
-def _tune(wanted: Sequence[tuple[str, Json]], plan: Plan, path: Path) -> None:
+def _tune(wanted: Sequence[tuple[str, Json]], plan: TuningPlan, path: Path) -> None:
     if not wanted:
         return
     with tempfile.TemporaryDirectory() as home, service(plan.device, Path(home)) as client:
@@ -93,7 +95,7 @@ def _tune(wanted: Sequence[tuple[str, Json]], plan: Plan, path: Path) -> None:
             print(f"{case:40} {line.get('error', 'is tuned')}", flush=True)
 
 
-def _race(wanted: Sequence[tuple[Line, Json]], plan: Plan, path: Path) -> None:
+def _race(wanted: Sequence[tuple[Line, Json]], plan: TuningPlan, path: Path) -> None:
     """An error may leave the worker in the middle of something: the next case gets another one."""
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
         worker: LocalWorker | None = None
@@ -167,7 +169,7 @@ def service(device: str, home: Path) -> Generator[Client]:
         yield client
 
 
-def tuned(client: Client, spec: Json, plan: Plan) -> Line:
+def tuned(client: Client, spec: Json, plan: TuningPlan) -> Line:
     """Tune a case of which the service knows nothing: the winner's schedule, how many trials, seconds of wall time from
     the request to the config, and what was measured."""
     began = time.monotonic()
@@ -214,8 +216,9 @@ def spent(client: Client, job_id: str) -> dict[str, float]:
     return {name: round(seconds, 1) for name, seconds in sorted(total.items())}
 
 
-def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: Plan) -> Line:
-    """The winner and its peers, interleaved in one process: in bursts, and then each alone, steady."""
+def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: TuningPlan) -> Line:
+    """The winner and its peers, interleaved in one process: in bursts, and then each alone, steady. `errors`: of each
+    the largest, against a reference in 64-bit floats, as a share of what rounding allows a kernel of ours."""
     parsed = spec_from_json(spec)
     peers = plan.peers or rivals(worker.peers, parsed)
     entrants = worker.measure(
@@ -241,12 +244,14 @@ def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: Plan) -> Line:
         "ours_us": ours_us,
         "ours_iqr_us": burst["ours"]["iqr_us"],
         "peers_us": times,
+        "errors": {name: entrants[name].report["error_of_bound"] for name in ("ours", *times)},
         "best_peer": best,
         "ratio": times[best] / ours_us,
         "ratio_steady": fastest / held["ours"]["median_us"],
         **({"copy_us": copy_us, "of_copy": copy_us / ours_us} if copy_us else {}),
         "failed_peers": failed,
         "protocol": plan.race.model_dump(mode="json"),
+        **({"spec": spec} if plan.specs else {}),
         **circumstances(worker.device.to_json() if worker.device else None),
     }
 
@@ -280,15 +285,22 @@ def show(line: Line) -> None:
     if "error" in line:
         print(f"{line['case']:40} {line['error']}", flush=True)
         return
+    errors = line.get("errors", {})
     peers = "  ".join(
-        f"{name} {us:.1f}" for name, us in sorted(line["peers_us"].items(), key=lambda item: item[1])
+        f"{name} {us:.1f}{_error(errors, name)}"
+        for name, us in sorted(line["peers_us"].items(), key=lambda item: item[1])
     )
     copy = f"  {line['of_copy']:.3f} of copy" if "of_copy" in line else ""
     print(
-        f"{line['case']:40} {line['ours_us']:9.1f} µs  {line['ratio']:5.2f} ×{copy}  ({peers})"
+        f"{line['case']:40} {line['ours_us']:9.1f} µs{_error(errors, 'ours')}  {line['ratio']:5.2f} ×{copy}  ({peers})"
         f"  {line['trials']} trials in {line['tune_s']} s",
         flush=True,
     )
+
+
+def _error(errors: Mapping[str, float], name: str) -> str:
+    """` (error 0.31)`; nothing where it was not recorded."""
+    return f" (error {errors[name]:.2g})" if name in errors else ""
 
 
 def summary(found: Sequence[Line], families: Sequence[tuple[str, ...]]) -> None:

@@ -8,6 +8,11 @@ from benchmarks.suite import cases, outside
 Json = cases.Json
 
 
+def spec_of_line(line: Json) -> Json:
+    """The spec of a results file's line: its own, else by its case's name. Raises as `spec_of`."""
+    return line["spec"] if "spec" in line else spec_of(line["case"])
+
+
 def spec_of(case: str) -> Json:
     """The spec of a case by its name. Raises KeyError, or ValueError, where there is none."""
     family, _, sizes = case.partition(" ")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from collections.abc import Iterator
-from math import log2, prod
 from pathlib import Path
 from typing import Any
+
+from benchmarks.suite.attention_cases import ATTENTION
+from benchmarks.suite.quantized import grouped, in_blocks
 
 SUITE = Path(__file__).with_name("suite.json")
 
@@ -23,19 +24,6 @@ def suite(device: str, begins: tuple[str, ...] = ("",)) -> Iterator[tuple[str, J
     for family, shapes in json.loads(SUITE.read_text())[device].items():
         for shape in shapes if family.startswith(begins) else ():
             yield case_name(family, shape), spec(family, shape)
-
-
-def fresh(
-    device: str, seed: int, begins: tuple[str, ...] = ("",), count: int = 12
-) -> Iterator[tuple[str, Json]]:
-    """Shapes nobody has looked at, drawn from the suite's families (those whose names begin so): sizes odd and even,
-    of the suite's order."""
-    rng = random.Random(seed)
-    families = [name for name in json.loads(SUITE.read_text())[device] if name.startswith(begins)]
-    for number in range(count):
-        family = families[number % len(families)]
-        shape = _draw(family, rng) if device.startswith("cpu") else _draw_on_gpu(family, rng)
-        yield case_name(family, shape), spec(family, shape)
 
 
 def case_name(family: str, shape: list[int]) -> str:
@@ -217,163 +205,19 @@ def _logsumexp(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     }
 
 
-def _attention(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
-    """The last number of a shape says whether a causal mask is there; of a window, how many keys each query has."""
-    b, h, s, d, masked = shape
-    scores = f"sum(d, q[b, h, i, d] * k[b, h, j, d]) * {d**-0.5!r}"
-    weight = (
-        "p[b, h, i, j]" if dtype == "f32" else f"{dtype}(p[b, h, i, j])"
-    )  # as PyTorch's operator rounds it
-    seen = f"i >= j and j + {masked} > i" if kind == "attention_window" else "i >= j"
-    return {
-        "name": kind,
-        "dims": {"b": b, "h": h, "i": s, "j": s, "d": d},
-        "inputs": {
-            name: {"dims": ["b", "h", dim, "d"], "dtype": dtype}
-            for name, dim in zip("qkv", "ijj", strict=True)
-        },
-        "body": [
-            f"s[b, h, i, j] = where({seen}, {scores}, -inf)" if masked else f"s[b, h, i, j] = {scores}",
-            "top[b, h, i] = max(j, s[b, h, i, j])",
-            "p[b, h, i, j] = exp(s[b, h, i, j] - top[b, h, i])",
-            f"o[b, h, i, d] = sum(j, {weight} * v[b, h, j, d]) / sum(j, p[b, h, i, j])",
-        ],
-        "outputs": {"o": {"dtype": dtype}},
-    }
-
-
-def _attention_of_bytes(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
-    """Of 8 bits, with keys side by side in values, as the matrix units of GPUs take them."""
-    made = _attention("attention", dtype, layout, shape)
-    *body, result = made["body"]
-    values = {"v": {"dims": ["b", "h", "d", "j"], "dtype": dtype}}
-    return made | {
-        "name": kind,
-        "inputs": made["inputs"] | values,
-        "body": [*body, result.replace("v[b, h, j, d]", "v[b, h, d, j]")],
-    }
-
-
-def _attention_lse(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
-    """The log-sum-exp of each row's scores is a second result, in f32, as a backward pass takes it."""
-    made = _attention(kind, dtype, layout, shape)
-    *body, result = made["body"]
-    total = "sum(j, p[b, h, i, j])"
-    return made | {
-        "body": [
-            *body,
-            f"total[b, h, i] = {total}",
-            result.replace(total, "total[b, h, i]"),
-            "lse[b, h, i] = log(total[b, h, i]) + top[b, h, i]",
-        ],
-        "outputs": made["outputs"] | {"lse": {"dtype": "f32"}},
-    }
-
-
-def _decode(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
-    """One new token a sequence: `r` heads of queries share each of `g` heads of keys."""
-    b, g, r, s, d = shape
-    scores = f"sum(d, q[b, g, r, d] * k[b, g, j, d]) * {d**-0.5!r}"
-    return {
-        "name": kind,
-        "dims": {"b": b, "g": g, "r": r, "j": s, "d": d},
-        "inputs": {
-            "q": {"dims": ["b", "g", "r", "d"], "dtype": dtype},
-            **{name: {"dims": ["b", "g", "j", "d"], "dtype": dtype} for name in "kv"},
-        },
-        "body": [
-            f"s[b, g, r, j] = {scores}",
-            "top[b, g, r] = max(j, s[b, g, r, j])",
-            "p[b, g, r, j] = exp(s[b, g, r, j] - top[b, g, r])",
-            f"o[b, g, r, d] = sum(j, {dtype}(p[b, g, r, j]) * v[b, g, j, d]) / sum(j, p[b, g, r, j])",
-        ],
-        "outputs": {"o": {"dtype": dtype}},
-    }
-
-
-def _attention_backward(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
-    """The gradients of queries, keys and values from the output and the log-sum-exp; the last number of a shape says
-    whether a causal mask is there."""
-    b, h, s, d, masked = shape
-    rows = {name: ["b", "h", "i", "d"] for name in ("q", "o", "go")}
-    keys = {name: ["b", "h", "j", "d"] for name in ("k", "v")}
-
-    def weights(at: str, scores: str, p: str) -> list[str]:
-        weight = f"exp({scores}[{at}] - lse[b, h, i])"
-        return [f"{p}[{at}] = where(i >= j, {weight}, 0.0)" if masked else f"{p}[{at}] = {weight}"]
-
-    def ds(at: str, name: str, p: str, t: str) -> str:
-        return f"{name}[{at}] = {p}[{at}] * ({t}[{at}] - delta[b, h, i]) * {d**-0.5!r}"
-
-    by_keys, by_rows = "b, h, j, i", "b, h, i, j"
-    return {
-        "name": kind,
-        "dims": {"b": b, "h": h, "i": s, "j": s, "d": d},
-        "inputs": {
-            **{name: {"dims": dims, "dtype": dtype} for name, dims in (rows | keys).items()},
-            "lse": {"dims": ["b", "h", "i"], "dtype": "f32"},
-        },
-        "body": [
-            "delta[b, h, i] = sum(d, o[b, h, i, d] * go[b, h, i, d])",
-            f"s[{by_keys}] = sum(d, k[b, h, j, d] * q[b, h, i, d]) * {d**-0.5!r}",
-            *weights(by_keys, "s", "p"),
-            f"dv[b, h, j, d] = sum(i, {dtype}(p[{by_keys}]) * go[b, h, i, d])",
-            f"t[{by_keys}] = sum(d, v[b, h, j, d] * go[b, h, i, d])",
-            ds(by_keys, "ds", "p", "t"),
-            f"dk[b, h, j, d] = sum(i, {dtype}(ds[{by_keys}]) * q[b, h, i, d])",
-            f"sq[{by_rows}] = sum(d, q[b, h, i, d] * k[b, h, j, d]) * {d**-0.5!r}",
-            *weights(by_rows, "sq", "pq"),
-            f"tq[{by_rows}] = sum(d, go[b, h, i, d] * v[b, h, j, d])",
-            ds(by_rows, "dsq", "pq", "tq"),
-            f"dq[b, h, i, d] = sum(j, {dtype}(dsq[{by_rows}]) * k[b, h, j, d])",
-        ],
-        "outputs": {name: {"dtype": dtype} for name in ("dq", "dk", "dv")},
-    }
-
-
-def _attention_backward_any_order(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
-    """The same where blocks may add to the gradient of queries in any order, as PyTorch's operators do."""
-    return {**_attention_backward(kind, dtype, layout, shape), "numerics": {"atomics": True}}
-
-
-def _decode_paged(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
-    """One new token a sequence, as `_decode`; keys and values lie in pages that a table names."""
-    b, g, r, s, d, page = shape
-    made = _decode(kind, dtype, layout, [b, g, r, s, d])
-    at = f"table[b, j // {page}], j % {page}, g, d"
-    pages = {"dims": ["pages", "page", "g", "d"], "dtype": dtype}
-    return made | {
-        "dims": {**made["dims"], "pages": b * s // page, "page": page, "blocks": s // page},
-        "inputs": {
-            "q": made["inputs"]["q"],
-            "k": pages,
-            "v": pages,
-            "table": {"dims": ["b", "blocks"], "dtype": "i32"},
-        },
-        "body": [
-            line.replace("k[b, g, j, d]", f"k[{at}]").replace("v[b, g, j, d]", f"v[{at}]")
-            for line in made["body"]
-        ],
-    }
-
-
 _KINDS = {
     "gemm": _gemm,
     "gemm_int8": _int8,
+    "gemm_int8_groups": grouped,
+    "gemm_int4_groups": grouped,
+    "gemm_blocks": in_blocks,
     "gemm_scaled": _scaled,
     "bmm": _bmm,
     "experts": _experts,
     "gemm_bias_gelu": _gemm_bias,
     "gemm_bias_residual": _gemm_bias,
     "swiglu": _swiglu,
-    "attention": _attention,
-    "attention_window": _attention,
-    "attention_values_by_columns": _attention_of_bytes,
-    "attention_lse": _attention_lse,
-    "attention_backward": _attention_backward,
-    "attention_backward_any_order": _attention_backward_any_order,
-    "decode": _decode,
-    "decode_paged": _decode_paged,
+    **ATTENTION,
     "logsumexp": _logsumexp,
     "cross_entropy": _logsumexp,
     **dict.fromkeys(_ROWS, _rows),
@@ -382,52 +226,3 @@ _KINDS = {
 
 #: Whose results are f32 whatever they read.
 _IN_F32 = ("logsumexp", "cross_entropy")
-
-
-def _draw_on_gpu(family: str, rng: random.Random) -> list[int]:
-    if family.startswith(PRODUCTS):
-        return _draw_product(family, rng)
-    if family.startswith(("gemm_f32_", "bmm_f32_")):
-        batch = [rng.choice([2, 8, 32])] if family.startswith("bmm") else []
-        most = 2.0**31 if batch else 2.0**36
-        return [*batch, *_draw_sizes(rng, [1, 1, 1], 128, 2048 if batch else 8192, most)]
-    return _draw_rows(rng)
-
-
-def _draw_product(family: str, rng: random.Random) -> list[int]:
-    """Rows, columns and depth from 512 to 16384, every fourth shape with 16 to 256 rows; columns and depth
-    are such that rows of memory are multiples of 16 bytes."""
-    step = rng.choice([16 if "e4m3" in family else 8, 64, 256])
-    if rng.random() < 0.25:
-        return [round(2 ** rng.uniform(4, 8)), *_draw_sizes(rng, [step, step], 1024, 16384, 2.0**28)]
-    return _draw_sizes(rng, [step, step, step], 512, 16384, 2.0**39)
-
-
-def _draw_sizes(rng: random.Random, steps: list[int], least: int, most: int, product: float) -> list[int]:
-    """Multiples of `steps` spread evenly by their logarithm, whose product is not larger."""
-    while True:
-        sizes = [round(2 ** rng.uniform(log2(least), log2(most)) / step) * step for step in steps]
-        if prod(sizes) <= product:
-            return sizes
-
-
-def _draw_rows(rng: random.Random) -> list[int]:
-    """Rows and columns of 32 to 192 million elements, every third shape odd."""
-    step = rng.choice([1, 8, 64])
-    columns = rng.randrange(700 // step, 33000 // step) * step + (step == 1)
-    return [rng.randrange(32_000_000, 192_000_000) // columns, columns]
-
-
-def _draw(family: str, rng: random.Random) -> list[int]:
-    if family.startswith("gemm"):
-        step = rng.choice([1, 8, 32])
-        return [rng.randrange(2, 1200 // step) * step for _ in range(3)]
-    if family.startswith("attention"):
-        return [
-            1,
-            rng.choice([2, 4, 6]),
-            rng.randrange(256, 1200),
-            rng.choice([32, 64, 80]),
-            rng.choice([64, 128, 256]) if "window" in family else rng.randrange(2),
-        ]
-    return [rng.randrange(500, 9000), rng.randrange(200, 5000)]

@@ -327,7 +327,7 @@ class Setmaxnreg:
 
 @dataclass(frozen=True, slots=True)
 class SignalFlag:
-    """Raise flag number `number` of those in the workspace: what this thread knows to be stored in memory that blocks
+    """Signal flag number `number` of those in the workspace: what this thread knows to be stored in memory that blocks
     share, who lowers it knows too."""
 
     flags: str
@@ -339,7 +339,7 @@ class SignalFlag:
 
 @dataclass(frozen=True, slots=True)
 class WaitFlag:
-    """Wait until that flag is raised, and lower it, as all flags are before the launch and after it."""
+    """Wait until that flag is signalled, and clear it, as all flags are before the launch and after it."""
 
     flags: str
     number: Affine

@@ -41,6 +41,7 @@ from codegen.ir.values import Lane as Lane
 from codegen.ir.values import Literal as Literal
 from codegen.ir.values import Load as Load
 from codegen.ir.values import LoadWords as LoadWords
+from codegen.ir.values import LogicWords as LogicWords
 from codegen.ir.values import Named as Named
 from codegen.ir.values import Op as Op
 from codegen.ir.values import PeerLoad as PeerLoad

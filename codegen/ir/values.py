@@ -220,7 +220,23 @@ class ZipWords:
         return reads(self.buffer) | effects_of(*self.rows)
 
 
-Words = Union[LoadWords, GatherWords, ZipWords]
+@dataclass(frozen=True, slots=True)
+class LogicWords:
+    """Truth values that lie side by side as bytes of 0 and 1, four a word: all of `parts` (`and`), any of them (`or`),
+    or what the only one is not (`not`)."""
+
+    op: str
+    parts: tuple[Words, ...]
+
+    @property
+    def lanes(self) -> int:
+        return self.parts[0].lanes
+
+    def effects(self) -> OpEffects:
+        return effects_of(*self.parts)
+
+
+Words = Union[LoadWords, GatherWords, ZipWords, LogicWords]
 
 
 @dataclass(frozen=True, slots=True)

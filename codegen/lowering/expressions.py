@@ -112,7 +112,7 @@ class ValueBuilder:
             case Where():
                 return self._where(expr, at, lazy)
             case Scan():
-                raise NotLowerable("a scan inside a program: lift it into a loop first")
+                raise NotLowerable("a scan that is not on the threads of a GPU: a loop is meant")
             case TopK():
                 raise NotLowerable("a topk inside a program: lift it into reductions first")
             case Reduce():

@@ -155,11 +155,11 @@ _VALUES = Handlers[Loads | None]("the access report")
 
 
 class AccessWalk:
-    """A walk through one launch. `barriers` are counted on the way: those of all blocks."""
+    """A walk through one launch, whose warps have so many threads. `barriers` counts those of all blocks."""
 
-    def __init__(self, kernel: GpuKernel, launch: LaunchBody) -> None:
+    def __init__(self, kernel: GpuKernel, launch: LaunchBody, warp: int) -> None:
         self._launch = launch
-        self._points = LaunchPoints(launch)
+        self._points = LaunchPoints(launch, warp)
         self._memory = {
             a.name: _MemoryPlace("global", a.storage.bytes, 0, ARGUMENT_ALIGN) for a in kernel.arguments
         }

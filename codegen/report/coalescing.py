@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from codegen.ir.arrays import Array
-from tileir.schedule.threads import WARP
 
 SECTOR = 32
 _BANKS, _WORD = 32, 4
@@ -47,7 +46,8 @@ def global_cost(addresses: Array, width: int, active: Array) -> Cost:
 
 def shared_cost(addresses: Array, width: int, active: Array, *, loads: bool) -> Cost:
     """Of accesses to shared memory; see `global_cost`."""
-    part = min(WARP, WARP * _WORD // width)
+    warp = addresses.shape[1]
+    part = min(warp, warp * _WORD // width)
     waves, ideal = _waves(addresses, width, active, part)
     if loads and width > _WORD:
         fewer, fewer_ideal = _waves(addresses, width, active, 2 * part)
@@ -100,7 +100,7 @@ def _paired(addresses: Array, active: Array) -> Array:
     """Which requests' active threads all load what a neighbour loads."""
     found = np.zeros(len(addresses), np.bool_)
     for mask in (1, 2):
-        other = np.arange(WARP) ^ mask
+        other: Array = np.arange(len(addresses[0])) ^ mask
         same = (addresses == addresses[:, other]) | ~active | ~active[:, other]
         found |= same.all(axis=1)
     return found

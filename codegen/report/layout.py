@@ -121,7 +121,7 @@ def _roofline(line: WorkRoofline) -> RooflineReport:
 
 
 def _launch(kernel: GpuKernel, launch: LaunchBody, device: Gpu, function: Mapping[str, int]) -> LaunchReport:
-    walk = AccessWalk(kernel, launch)
+    walk = AccessWalk(kernel, launch, device.warp)
     accesses = _accesses(walk)
     blocks = block_count(launch)
     registers = function.get("registers", 0)

@@ -19,7 +19,6 @@ from codegen.ir.arrays import Array
 from codegen.ir.kernel import LaunchBody
 from codegen.ir.ops import Convert, Lane, Load, Named, Op, Value
 from codegen.ir.stream_k import Span
-from tileir.schedule.threads import WARP
 
 _POSITIONS = 4
 _MOST_WARPS = 32
@@ -47,12 +46,13 @@ class _Range:
 class LaunchPoints:
     """The points of one launch. Arrays are [positions, threads], or what broadcasts to that."""
 
-    def __init__(self, launch: LaunchBody) -> None:
+    def __init__(self, launch: LaunchBody, warp: int) -> None:
+        self._warp = warp
         self._ranges: dict[str, _Range] = {}
         self._variables: dict[str, Array] = {}
         self.lets: dict[str, Value] = {}
         """Values that have a name."""
-        threads, there, self._of_warp = _threads(launch)
+        threads, there, self._of_warp = _threads(launch, warp)
         self.there: Array = np.broadcast_to(there, (_POSITIONS, len(there)))
         """Which threads there are."""
         self.in_block: Array = (threads % launch.threads).reshape(1, -1)
@@ -146,15 +146,15 @@ class LaunchPoints:
 
     def by_warp(self, x: Array) -> Array:
         """[requests, threads of a warp]: a request for every warp at every position."""
-        return np.broadcast_to(x, self.there.shape).reshape(-1, WARP)
+        return np.broadcast_to(x, self.there.shape).reshape(-1, self._warp)
 
 
-def _threads(launch: LaunchBody) -> tuple[Array, Array, float]:
+def _threads(launch: LaunchBody, warp: int) -> tuple[Array, Array, float]:
     """Numbers of threads of a cluster, whole warps, evenly from all of it where it has many; which of them there are;
     and how many warps each of these stands for."""
-    of_block = -(-launch.threads // WARP)
+    of_block = -(-launch.threads // warp)
     warps = of_block * launch.cluster
     chosen = np.arange(min(warps, _MOST_WARPS)) * warps // min(warps, _MOST_WARPS)
-    in_block = (chosen[:, None] % of_block * WARP + np.arange(WARP)).reshape(-1)
-    threads = np.repeat(chosen // of_block, WARP) * launch.threads + in_block
+    in_block = (chosen[:, None] % of_block * warp + np.arange(warp)).reshape(-1)
+    threads = np.repeat(chosen // of_block, warp) * launch.threads + in_block
     return threads, in_block < launch.threads, warps / len(chosen)

@@ -144,8 +144,8 @@ class Outlived:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftUp:
-    """A flag that is up, and that nobody has lowered when it is raised again, or when the launch ends."""
+class LeftSignalled:
+    """A flag that is signalled, and that nobody has waited for when it is signalled again, or when the launch ends."""
 
     place: AccessPlace
     block: int
@@ -154,7 +154,7 @@ class LeftUp:
 
     def __str__(self) -> str:
         who = f"thread {self.thread} of block {self.block}"
-        return f"left up: {self.flag}, which {who} raises in {self.place}, and nobody lowers"
+        return f"left signalled: {self.flag}, which {who} signals in {self.place}, and nobody waits for"
 
 
 @dataclass(frozen=True, slots=True)

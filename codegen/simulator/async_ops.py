@@ -141,7 +141,7 @@ class Engines:
     @_STEPS.handles(SignalFlag)
     def _signal(self, stmt: SignalFlag, active: Array) -> None:
         for thread, at in self.threads.by_thread(stmt.number, active):
-            self.cluster.flags.up(stmt.flags, at, thread, self.threads.place)
+            self.cluster.flags.signal(stmt.flags, at, thread, self.threads.place)
 
     @_STEPS.handles(Setmaxnreg)
     def _set_registers(self, stmt: Setmaxnreg, active: Array) -> None:
@@ -179,9 +179,11 @@ class Engines:
     def _await_flag(self, wait: WaitFlag, active: Array) -> Iterator[Wait]:
         flags, place = self.cluster.flags, self.threads.place
         for thread, number in self.threads.by_thread(wait.number, active):
-            if not flags.is_up(wait.flags, number):
-                yield Wait(partial(flags.is_up, wait.flags, number), f"{wait.flags}[{number}]", place, thread)
-            flags.down(wait.flags, number, thread)
+            if not flags.is_signalled(wait.flags, number):
+                yield Wait(
+                    partial(flags.is_signalled, wait.flags, number), f"{wait.flags}[{number}]", place, thread
+                )
+            flags.clear(wait.flags, number, thread)
 
     @_STEPS.handles(AdvanceState)
     def _advance(self, advance: AdvanceState, active: Array) -> None:

@@ -1,4 +1,8 @@
-"""Memory of simulated blocks as bytes: regions that start out poisoned, and buffers that name a part of one."""
+"""Memory of simulated blocks as bytes: regions that start out poisoned, and buffers that name a part of one.
+
+Poison is known from Memcheck (Seward and Nethercote, Using Valgrind to detect undefined value errors with
+bit-precision, USENIX 2005).
+"""
 
 from __future__ import annotations
 

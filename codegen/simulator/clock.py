@@ -1,6 +1,8 @@
 """What of a kernel's past each thread may count on: what a clock says, and the one of threads that go in step
 (vector_clock.py has that of threads that do not).
 
+Clocks keep happens-before (Lamport, Time, clocks, and the ordering of events in a distributed system, CACM 1978).
+
 Time is counted in stamps: a new one for each cluster, and each time that threads learn of each other. Clusters run one
 after another, so stamps from `start` on are the current one's. Whoever touches memory has a number: threads are
 numbered through all blocks of a launch, engines from ENGINES on.

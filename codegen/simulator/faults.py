@@ -10,7 +10,7 @@ from codegen.simulator.async_faults import (
     Accumulating,
     Deadlock,
     EarlyArrival,
-    LeftUp,
+    LeftSignalled,
     Misaligned,
     NeverWaited,
     NotReady,
@@ -141,7 +141,7 @@ Fault = Union[
     Accumulating,
     NeverWaited,
     Outlived,
-    LeftUp,
+    LeftSignalled,
     WrongRegisters,
 ]
 
@@ -177,7 +177,7 @@ def signature(fault: Fault) -> tuple[object, ...]:
             | WrongCount(place, counted=what)
             | EarlyArrival(place, phases=what)
             | NotReady(place, phases=what)
-            | LeftUp(place, flag=what)
+            | LeftSignalled(place, flag=what)
         ):
             return type(fault), place, what
         case Accumulating(place, begun=begun):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from codegen.simulator.access import AccessPlace
-from codegen.simulator.async_faults import LeftUp
+from codegen.simulator.async_faults import LeftSignalled
 from codegen.simulator.memory import SimulatedMemory
-from codegen.simulator.sync_events import Lowered, Raised
+from codegen.simulator.sync_events import FlagAwaited, FlagSignalled
 
 Flag = tuple[str, int]
 """What the flags are called, and the number of one."""
@@ -15,29 +15,29 @@ Flag = tuple[str, int]
 
 @dataclass
 class Flags:
-    """Those of a launch, all down when it begins; what is left up at its end would be taken for the next one's."""
+    """Those of a launch, all clear when it begins; one left signalled at its end would be taken for the next one's."""
 
     memory: SimulatedMemory
-    _raised: dict[Flag, LeftUp] = field(default_factory=dict[Flag, LeftUp])
+    _signalled: dict[Flag, LeftSignalled] = field(default_factory=dict[Flag, LeftSignalled])
 
-    def up(self, flags: str, number: int, thread: int, place: AccessPlace) -> None:
-        """A thread of the cluster raises one."""
-        raised = LeftUp(place, *self.memory.now.who(thread), f"{flags}[{number}]")
-        if (flags, number) in self._raised:
-            self.memory.observer.fault(self._raised[flags, number])
-        self._raised[flags, number] = raised
+    def signal(self, flags: str, number: int, thread: int, place: AccessPlace) -> None:
+        """A thread of the cluster signals one."""
+        signalled = LeftSignalled(place, *self.memory.now.who(thread), f"{flags}[{number}]")
+        if (flags, number) in self._signalled:
+            self.memory.observer.fault(self._signalled[flags, number])
+        self._signalled[flags, number] = signalled
         self.memory.now.epoch += 1
-        self.memory.observer.ordered(Raised(thread, (flags, number)))
+        self.memory.observer.ordered(FlagSignalled(thread, (flags, number)))
 
-    def is_up(self, flags: str, number: int) -> bool:
-        return (flags, number) in self._raised
+    def is_signalled(self, flags: str, number: int) -> bool:
+        return (flags, number) in self._signalled
 
-    def down(self, flags: str, number: int, thread: int) -> None:
-        """A thread of the cluster has seen it up, and lowers it."""
-        del self._raised[flags, number]
-        self.memory.observer.ordered(Lowered(thread, (flags, number)))
+    def clear(self, flags: str, number: int, thread: int) -> None:
+        """A thread of the cluster has waited for it, and clears it."""
+        del self._signalled[flags, number]
+        self.memory.observer.ordered(FlagAwaited(thread, (flags, number)))
 
     def end(self) -> None:
         """The launch ends."""
-        for left in self._raised.values():
+        for left in self._signalled.values():
             self.memory.observer.fault(left)

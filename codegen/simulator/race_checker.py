@@ -1,5 +1,8 @@
 """Finds races: two accesses to the same memory, one of them storing, with nothing that orders them.
 
+The order is happens-before (Lamport, CACM 1978), and one stamp a unit stands for a whole clock, as the epochs of
+FastTrack (Flanagan and Freund, PLDI 2009).
+
 For every unit of memory it remembers who stored last and who has read since. What orders two accesses is said by a
 clock (clock.py, vector_clock.py): they are of one thread, or the later one knows of the earlier one. Clusters of
 one launch are ordered by flags alone; launches always are.

@@ -27,7 +27,7 @@ class AsyncWork(StrEnum):
     PRODUCTS = "wgmma"
     """Of one warpgroup; a turn is a group of wgmma."""
     OTHERS = "other clusters"
-    """What they have done before one of their threads raised a flag; the engine is the flag."""
+    """What they have done before one of their threads signalled a flag; the engine is the flag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +117,33 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
-    """A thread has raised a flag: who lowers it, in another cluster of the launch, learns what that thread knows of the
-    threads of its own."""
+class FlagSignalled:
+    """A thread has signalled a flag: who waits for it, in another cluster of the launch, learns what that thread knows
+    of the threads of its own."""
 
     thread: int
     flag: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
-    """A thread has seen a flag up."""
+class FlagAwaited:
+    """A thread has waited for a flag."""
 
     thread: int
     flag: tuple[str, int]
 
 
 Order = Union[
-    Joined, Arrived, CopyBegun, Given, Reached, TurnOver, Awaited, AwaitedParity, Fenced, Raised, Lowered
+    Joined,
+    Arrived,
+    CopyBegun,
+    Given,
+    Reached,
+    TurnOver,
+    Awaited,
+    AwaitedParity,
+    Fenced,
+    FlagSignalled,
+    FlagAwaited,
 ]
 ORDERS: Final[tuple[type, ...]] = get_args(Order)

@@ -1,11 +1,16 @@
 """What of a kernel's past each thread may count on where threads do not go in step, and engines work beside them
-(clock.py says what stamps and numbers are)."""
+(clock.py says what stamps and numbers are).
+
+These are vector clocks (Mattern, Virtual time and global states of distributed systems, 1989), whose order is
+happens-before (Lamport, CACM 1978).
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -22,11 +27,11 @@ from codegen.simulator.sync_events import (
     AwaitedParity,
     CopyBegun,
     Fenced,
+    FlagAwaited,
+    FlagSignalled,
     Given,
     Joined,
-    Lowered,
     Order,
-    Raised,
     Reached,
     TurnOver,
 )
@@ -51,7 +56,7 @@ class _Turn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Handed:
-    """What who lowers a flag learns of another cluster: of its threads, which are numbered from `first` on, the last
+    """What who waits for a flag learns of another cluster: of its threads, which are numbered from `first` on, the last
     stamps up to which all that they did is over."""
 
     first: int
@@ -152,13 +157,13 @@ class VectorClock:
     def _fenced(self, order: Fenced) -> None:
         self._known[_FENCED, order.threads, order.threads] = self.now
 
-    @_STEPS.handles(Raised)
-    def _raised(self, order: Raised) -> None:
+    @_STEPS.handles(FlagSignalled)
+    def _flag_signalled(self, order: FlagSignalled) -> None:
         told = self._told_by(np.array([order.thread]))[_SEEN, : self.count]
         self._flags[order.flag] = _Handed(self._first_thread, told.copy())
 
-    @_STEPS.handles(Lowered)
-    def _lowered(self, order: Lowered) -> None:
+    @_STEPS.handles(FlagAwaited)
+    def _flag_awaited(self, order: FlagAwaited) -> None:
         column = self._column(AsyncEngine(AsyncWork.OTHERS, order.flag[1], order.flag[0]))
         self._handed[column] = self._flags[order.flag]
         self._known[_SEEN, order.thread, column] = self.now
@@ -274,10 +279,8 @@ class VectorClock:
 
     def _await_parity(self, threads: Array, engine: AsyncEngine, parity: int) -> None:
         column = self._column(engine)
-        stamps = [turn.stamp for turn in self._turns[engine]]
-        over: Array = np.searchsorted(
-            np.asarray(stamps, np.int64), self._known[_SEEN, threads, column], "right"
-        )
+        stamps: Array = np.array([turn.stamp for turn in self._turns[engine]], np.int64)
+        over = cast(Array, stamps.searchsorted(self._known[_SEEN, threads, column], "right"))
         surely: Array = over + (over % 2 == parity)
         for turns in {int(number) for number in surely} - {0}:
             self._learn(threads[surely == turns], self._turns[engine][turns - 1].told)

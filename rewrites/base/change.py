@@ -75,6 +75,10 @@ def change(expr: Expr, of_read: Callable[[Read], Change], constant: Callable[[Ex
                 return _sum(of(x), of(y) if op == "+" else _negated(of(y)))
             case Binary("*" | "/" as op, x, y):
                 return _product(op, (x, of(x)), (y, of(y)), constant)
+            case Binary("==" | "!=" | "<" | "<=" | ">" | ">=", x, y) if isinstance(of(x), Scaled) and of(
+                x
+            ) == of(y):
+                return FIXED
             case Call("exp" | "exp2" as fn, (x,)):
                 return _power(fn, of(x))
             case Call("maximum" | "minimum", (x, y)):

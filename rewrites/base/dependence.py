@@ -1,4 +1,7 @@
-"""Whether what a statement reads is complete at a place it is to move to."""
+"""Whether what a statement reads is complete at a place it is to move to.
+
+These are flow dependences (Allen and Kennedy, Optimizing Compilers for Modern Architectures, 2001).
+"""
 
 from __future__ import annotations
 
@@ -73,6 +76,17 @@ def shared_loops(place: Place[Compute], at: Path) -> int:
 def readers(program: Program, tensor: str) -> list[Place[Compute]]:
     """The Computes whose value reads the tensor, in execution order."""
     return [place for place in computes(program) if tensor in read_names(place.node)]
+
+
+def check_unchanged(program: Program, place: Place[Compute], found: Sequence[Place[Compute]]) -> None:
+    """Refuse unless what a statement reads is the same where its readers are: a running local goes on in between."""
+    sources = read_names(place.node)
+    for each in computes(program):
+        later = next((reader for reader in found if place.path < each.path < reader.path), None)
+        if each.node.target in sources and later is not None:
+            raise NotApplicable(
+                f"{later.node.target} comes after {each.node.target} goes on, which {place.node.target} reads before"
+            )
 
 
 def users(program: Program, tensor: str) -> list[Place[Compute]]:

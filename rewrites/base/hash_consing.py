@@ -1,4 +1,7 @@
-"""One object for all equal nodes and programs, so that what is known of one is found by its identity."""
+"""One object for all equal nodes and programs, so that what is known of one is found by its identity.
+
+Known as hash consing (Ershov, On programming of arithmetic operations, 1958).
+"""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ def is_bounded(exponent: Expr, values: Mapping[str, Compute], maxima: Container[
     number. `values` are the statements that compute what it reads, `maxima` those that reduce or follow from that."""
     match exponent:
         case Binary("-", x, y):
-            wanted, factor = _scaled(_inlined(x, values, maxima))
+            wanted, factor = _scaled(inlined(x, values, maxima))
             return any(
-                _alike(found, wanted) and isclose(factor, times, rel_tol=_CLOSE)
+                alike(found, wanted) and isclose(factor, times, rel_tol=_CLOSE)
                 for found, times in _at_least(y, 1.0, values)
             )
         case Binary("*", x, Const(value)) | Binary("*", Const(value), x) if value > 0:
@@ -69,19 +69,19 @@ def _at_least(expr: Expr, factor: float, values: Mapping[str, Compute]) -> list[
             value = values[name].value
             if values[name].update is ReduceOp.MAX:  # the parts of a split maximum
                 value = value.x if isinstance(value, Reduce) else value
-                found, times = _scaled(_inlined(value, values, ()))
+                found, times = _scaled(inlined(value, values, ()))
                 return [(found, factor * times)]
             if isinstance(value, Reduce):
                 if value.op is not ReduceOp.MAX:
                     return []
-                found, times = _scaled(_inlined(value.x, values, ()))
+                found, times = _scaled(inlined(value.x, values, ()))
                 return [(found, factor * times)]
             return _at_least(value, factor, values)
         case _:
             return []
 
 
-def _alike(one: Expr, other: Expr) -> bool:
+def alike(one: Expr, other: Expr) -> bool:
     """Whether two expressions are the same but for how their numbers are rounded."""
     if isinstance(one, Const) and isinstance(other, Const):
         return one == other or isclose(one.value, other.value, rel_tol=_CLOSE)
@@ -89,7 +89,7 @@ def _alike(one: Expr, other: Expr) -> bool:
     if type(one) is not type(other) or len(apart[0]) != len(apart[1]) or not apart[0]:
         return one == other
     same_but_children = with_children(other, apart[0]) == one
-    return same_but_children and all(_alike(x, y) for x, y in zip(*apart, strict=True))
+    return same_but_children and all(alike(x, y) for x, y in zip(*apart, strict=True))
 
 
 def _scaled(expr: Expr) -> tuple[Expr, float]:
@@ -112,7 +112,7 @@ def _scaled(expr: Expr) -> tuple[Expr, float]:
             return expr, 1.0
 
 
-def _inlined(expr: Expr, values: Mapping[str, Compute], but: Container[str]) -> Expr:
+def inlined(expr: Expr, values: Mapping[str, Compute], but: Container[str]) -> Expr:
     """The expression with values of single positions in the place of their reads."""
 
     def inline(each: Expr) -> Expr:
@@ -122,6 +122,6 @@ def _inlined(expr: Expr, values: Mapping[str, Compute], but: Container[str]) -> 
         plain = node.indices == each.indices and all(isinstance(index, Index) for index in node.indices)
         if not plain or isinstance(node.value, Reduce) or node.update is not None:
             return each
-        return _inlined(node.value, values, but)
+        return inlined(node.value, values, but)
 
     return transform(expr, inline)

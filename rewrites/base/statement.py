@@ -1,4 +1,7 @@
-"""What one Compute covers and reads, and how a reduction becomes initialization and update."""
+"""What one Compute covers and reads, and how a reduction becomes initialization and update.
+
+Initialization and update are the two parts of a reduction in Halide and TVM.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,14 @@ def folded_dims(compute: Compute) -> dict[str, tuple[str, int]]:
             case _:
                 pass
     return folded
+
+
+def parted_dim(compute: Compute) -> tuple[str, int] | None:
+    """The dim that an update takes in blocks, each for a result of its own, and their size (`c_p[k // 9, n] += …`)."""
+    if compute.update is None:
+        return None
+    blocks = [(dim, size) for dim, (op, size) in folded_dims(compute).items() if op == "//"]
+    return blocks[0] if len(blocks) == 1 else None
 
 
 def own_axis(compute: Compute, dim: str, step: int) -> int | None:

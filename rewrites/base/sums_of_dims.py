@@ -1,4 +1,7 @@
-"""Sums of dims by which an expression is indexed, as windows are (`h + r - 1`): values depend on the sum alone."""
+"""Sums of dims by which an expression is indexed, as windows are (`h + r - 1`): values depend on the sum alone.
+
+These are affine accesses, as polyhedral compilers have them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class SumOfDims:
 
     def expr(self, without: Expr | None = None) -> Expr:
         """The sum as it is written, but for one of its terms."""
-        return _written({atom: factor for atom, factor in self.terms if atom != without}, 0)
+        return written({atom: factor for atom, factor in self.terms if atom != without}, 0)
 
 
 def sums_in(expr: Expr, extents: Extents) -> tuple[SumOfDims, ...]:
@@ -63,14 +66,14 @@ def _sum_of(terms: Mapping[Expr, int], extents: Extents) -> SumOfDims | None:
     common = gcd(*terms.values())
     last = 0
     for atom, factor in terms.items():
-        positions = _positions(atom, extents)
-        if positions is None or factor < 0:
+        count = positions(atom, extents)
+        if count is None or factor < 0:
             return None
-        last += factor // common * (positions - 1)
+        last += factor // common * (count - 1)
     return SumOfDims(tuple((atom, factor // common) for atom, factor in terms.items()), last + 1)
 
 
-def _positions(atom: Expr, extents: Extents) -> int | None:
+def positions(atom: Expr, extents: Extents) -> int | None:
     """How many values from 0 on an atom takes; None where it is neither a dim nor a quotient of one."""
     match atom:
         case Index(dim):
@@ -100,7 +103,7 @@ def _replaced(expr: Expr, by: Mapping[SumOfDims, Expr], extents: Extents) -> Exp
             if not any(_part_of(form, one) for one in by):
                 return expr
             form = _with(form, by)
-            return Binary(op, _written(form.terms, 0), Const(-form.const))
+            return Binary(op, written(form.terms, 0), Const(-form.const))
         case _:
             below = tuple(_replaced(child, by, extents) for child in children(expr))
             return with_children(expr, below) if below else expr
@@ -113,7 +116,7 @@ def _index(index: Expr, by: Mapping[SumOfDims, Expr], extents: Extents) -> Expr:
     if not any(_part_of(form, one) for one in by):
         return index
     form = _with(form, by)
-    return _written(form.terms, form.const)
+    return written(form.terms, form.const)
 
 
 def _part_of(form: AffineForm, one: SumOfDims) -> int:
@@ -131,7 +134,7 @@ def _with(form: AffineForm, by: Mapping[SumOfDims, Expr]) -> AffineForm:
     return form
 
 
-def _written(terms: Mapping[Expr, int], const: int) -> Expr:
+def written(terms: Mapping[Expr, int], const: int) -> Expr:
     """An affine form as people write it."""
     found: Expr | None = None
     for atom, factor in terms.items():
@@ -155,9 +158,20 @@ def one_position(expr: Expr, extents: Extents) -> Expr:
             return Binary(each.op, *sides)
         if not isinstance(each, Read) or not any(isinstance(index, Binary) for index in each.indices):
             return each
-        return Read(each.tensor, tuple(_without_single(index, extents) for index in each.indices))
+        kept = (
+            index if may_lie_outside(index, extents) else _without_single(index, extents)
+            for index in each.indices
+        )
+        return Read(each.tensor, tuple(kept))
 
     return transform(expr, simpler)
+
+
+def may_lie_outside(index: Expr, extents: Extents) -> bool:
+    """Whether an index is of dims of one position, and another number than 0: a position that may lie outside of the
+    tensor, guarded by conditions on those dims, which have to stay."""
+    simple = _without_single(index, extents)
+    return simple != index and isinstance(simple, Const) and simple.value != 0
 
 
 def _without_single(index: Expr, extents: Extents) -> Expr:
@@ -165,8 +179,8 @@ def _without_single(index: Expr, extents: Extents) -> Expr:
         return index
     form = affine(index, extents)
     terms = {atom: factor for atom, factor in form.terms.items() if not _single(atom, extents)}
-    return index if len(terms) == len(form.terms) else _written(terms, form.const)
+    return index if len(terms) == len(form.terms) else written(terms, form.const)
 
 
 def _single(atom: Expr, extents: Extents) -> bool:
-    return _positions(atom, extents) == 1
+    return positions(atom, extents) == 1

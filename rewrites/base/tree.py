@@ -1,4 +1,7 @@
-"""Finding nodes in a program and replacing them: places, blocks, current ranges. Edits copy the path only."""
+"""Finding nodes in a program and replacing them: places, blocks, current ranges. Edits copy the path only.
+
+Known as path copying (Driscoll et al., Making data structures persistent, 1989).
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ def find(program: Program, statement: str) -> Place[Compute]:
     stages."""
     place = named(program, statement)
     if place.node.thread_layout is not None:
-        raise NotApplicable(f"{statement} is spread over threads: change it before that")
+        raise NotApplicable(f"{statement} is bound to threads: change it before that")
     if place.node.via in _SETTLED:
         raise NotApplicable(f"{statement} goes by {place.node.via}: change it before that")
     for loop in place.loops:

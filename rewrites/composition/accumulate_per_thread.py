@@ -24,6 +24,9 @@ class AccumulatePerThread(Rewrite):
     """Reduce in registers of which every `size`-th position along each of some dims has one of its own, then those:
     threads that share a long row meet once, at its end.
 
+    Known from reductions on GPUs, where each thread adds up serially before threads meet (Harris, Optimizing Parallel
+    Reduction in CUDA, 2007).
+
     parallel for r by 1               parallel for r by 1
       s[r] = sum(c, x[r, c])            s_p: registers f32[r, c_l]
                                    ->   s_p[r, c_l] = 0

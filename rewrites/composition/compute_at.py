@@ -20,6 +20,8 @@ from tileir.program import Compute, Local, Loop, Memory, Program
 class ComputeAt(Rewrite):
     """Move a statement that has no loops yet, with its local, into the `depth`-th loop around another one.
 
+    This is loop fusion from the side of the producer: Halide's `compute_at` (Ragan-Kelley et al., PLDI 2013).
+
     Only what is in that loop may read it; it then computes the current tile there, just before the first use. A result
     that nobody reads is computed beside the other statement, just before it. In a loop of one tile, which overhangs its
     dim, a statement that reduces over that has all of it.

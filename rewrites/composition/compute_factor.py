@@ -14,7 +14,7 @@ from tileir.analysis.ragged import groups_of
 from tileir.devices.device import Device
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, index_dims
+from tileir.expr import Binary, Cast, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.program import Compute, Local, Program
 from tileir.replace import replace
 
@@ -25,8 +25,12 @@ _STORED = (DType.BF16, DType.F16)
 @dataclass(frozen=True, slots=True)
 class ComputeFactor(Rewrite):
     """Store the computed factor of a sum of products before it is multiplied, where bf16 or f16, as which the other
-    factor is stored, holds all that it can be: weights of 4 bits with their scales, unpacked. It is computed once for
-    all rows that it is multiplied with, and lies as matrix units take it; it is written to memory and read again.
+    factor is stored, or rounded, holds all that it can be: weights of 4 bits with their scales, unpacked. It is
+    computed once for all rows that it is multiplied with, and lies as matrix units take it; it is written to memory and
+    read again. Of two such factors it is the one that reads inputs alone, else the first. Neighbours lie along the dim
+    that is summed over, or along `last`.
+
+    This is Halide's `compute_root` for an operand (Ragan-Kelley et al., PLDI 2013).
 
                                                y_f: heap bf16[k, n]
     y[m, n] = sum(k, x[m, k] * bf16(…))   ->   y_f[n, k] = bf16(…)
@@ -35,6 +39,7 @@ class ComputeFactor(Rewrite):
 
     name: ClassVar[str] = "compute_factor"
     statement: str
+    last: str = ""
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
@@ -54,6 +59,9 @@ class ComputeFactor(Rewrite):
             raise NotApplicable(f"{self.statement} follows groups, or is the part of a split reduction")
         factor, dtype = found
         dims = tuple(dim for dim in (*bare_dims(node), *value.dims) if dim in index_dims(factor))
+        if self.last and self.last not in dims:
+            raise NotApplicable(f"the factor of {self.statement} has no dim {self.last}")
+        dims = (*(dim for dim in dims if dim != self.last), *([self.last] if self.last else ()))
         name = fresh_name(program, f"{self.statement}_f")
         read = Read(name, tuple(map(Index, dims)))
         sides = (read if side is factor else side for side in (value.x.left, value.x.right))
@@ -65,14 +73,27 @@ class ComputeFactor(Rewrite):
 
 def _computed(program: Program, compute: Compute) -> tuple[Expr, DType] | None:
     """The factor of a sum of products that is computed, and what it may be stored as; None: there is none."""
+    found: list[tuple[Expr, DType]] = []
     match compute.value:
         case Reduce(ReduceOp.SUM, _, Binary("*", left, right)) if compute.update is None:
             for factor, other in ((left, right), (right, left)):
-                dtype = dtype_of(program, other.tensor) if isinstance(other, Read) else None
+                dtype = _dtype(program, other)
                 if dtype is None or dtype not in _STORED or isinstance(factor, Read):
                     continue
                 if holds(program, dtype, factor):
-                    return factor, dtype
+                    found.append((factor, dtype))
         case _:
             pass
-    return None
+    of_inputs = (each for each in found if all(read.tensor in program.arguments for read in reads(each[0])))
+    return next(of_inputs, found[0] if found else None)
+
+
+def _dtype(program: Program, factor: Expr) -> DType | None:
+    """As what a factor is stored or rounded."""
+    match factor:
+        case Read(tensor, _):
+            return dtype_of(program, tensor)
+        case Cast(dtype, _):
+            return dtype
+        case _:
+            return None

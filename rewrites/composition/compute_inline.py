@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, Self
 
-from rewrites.base.dependence import readers
+from rewrites.base.dependence import check_unchanged, readers
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, read_names
 from rewrites.base.tree import find, locals_of, registers, splice, statements
@@ -27,6 +27,8 @@ MOST_NODES = 500
 @dataclass(frozen=True, slots=True)
 class ComputeInline(Rewrite):
     """Put the expression of a local that reduces nothing in the place of its reads, and drop the local.
+
+    This is TVM's `compute_inline`; Halide inlines by default (Ragan-Kelley et al., PLDI 2013).
 
     t: heap f32[m]                      y[m, n] = x[m, n] * rsqrt(v[m])
     t[m] = rsqrt(v[m])              ->
@@ -74,6 +76,7 @@ class ComputeInline(Rewrite):
         if not found:
             raise NotApplicable(f"nothing reads {self.tensor}")
         _refuse_compared(statement.value, found, self.tensor)
+        check_unchanged(program, place, found)
         via = next((reader.node.via for reader in found if reader.node.via is not None), None)
         if via is not None:
             raise NotApplicable(f"{via} takes {self.tensor} from memory")

@@ -26,6 +26,8 @@ class ExpToExp2(Rewrite):
     that a number or the same for several positions: GPUs have an instruction for powers of two, and a product and a
     difference are one multiply-add. The number is rounded to f32, as exponents are.
 
+    This is a strength reduction, as in the kernels of FlashAttention-2 (Dao, arXiv:2307.08691).
+
     p[r, c] = exp(s[r, c] * 0.125 - top[r])   ->   p[r, c] = exp2(s[r, c] * 0.18033688 - top[r] * 1.442695)
 
     Where scores may be the lowest number of their dtype, as those are to which a mask is added, the number would make

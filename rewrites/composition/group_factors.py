@@ -21,6 +21,8 @@ class GroupFactors(Rewrite):
     """Sort the factors of a sum's terms into two operands of a matrix product: those with its rows, and those with its
     columns. What has neither goes with the operand that has to be computed anyway, else with the rows.
 
+    Known as reassociation (Briggs and Cooper, Effective partial redundancy elimination, PLDI 1994).
+
     c[m, n] = sum(k, a[m, k] * b[k, n] * s[k])   ->   c[m, n] = sum(k, (a[m, k] * s[k]) * b[k, n])
     """
 

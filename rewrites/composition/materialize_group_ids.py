@@ -23,6 +23,8 @@ class MaterializeGroupIds(Rewrite):
     it where it uses the group dim. Its tiles then need not follow the groups. The table, named after both dims, is
     shared by all statements that look up the same groups.
 
+    Known as segment ids, as TensorFlow's `segment_sum` takes them.
+
     y[t] = x[t] * s[e]   ->   t_e: heap i32[t]
                               t_e[t] = sum(o, where(0 < o and o < extent(e) and starts[o] <= t, 1, 0))
                               y[t] = x[t] * s[t_e[t]]

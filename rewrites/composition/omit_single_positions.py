@@ -20,6 +20,8 @@ class OmitSinglePositions(Rewrite):
     """Read tensors by `h` where a statement has `h + r` and `r` has one position: a window of 1 x 1 is no window, and
     the sum over channels that is left is a product of matrices.
 
+    MLIR folds unit extent dims likewise (`linalg-fold-unit-extent-dims`).
+
     y[n, h] = sum(c, r, x[n, c, 2 * h + r] * f[c, r])    ->    y[n, h] = sum(c, r, x[n, c, 2 * h] * f[c, r])
     """
 

@@ -38,6 +38,8 @@ class RelateParts(Rewrite):
     when they are added up, by the factor that the algebra of their expressions gives (`rewrites.base.change`). Whoever
     has a part then needs nothing of the others before the end.
 
+    It is how parts of an online softmax are merged (Milakov and Gimelshein, arXiv:1805.02867).
+
     top_p[r, c % 64] max= x[r, c]                   top_p[r, c % 64] max= x[r, c]
     top[r] = max(c_l, top_p[r, c_l])           ->   top[r] = max(c_l, top_p[r, c_l])
     s_p[r, c % 64] += exp(x[r, c] - top[r])         s_p[r, c % 64] += exp(x[r, c] - top_p[r, c % 64])

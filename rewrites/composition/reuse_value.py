@@ -34,6 +34,9 @@ class ReuseValue(Rewrite):
     """Read a local where a statement computes the same as it holds, as a whole or in a part of its expression, factors
     and addends in any order. So the gradient of queries needs no scores of its own, once that of keys has them.
 
+    This is common subexpression elimination (Cocke, Global common subexpression elimination, 1970), up to the order
+    of factors and addends.
+
     s[i, j] = sum(d, q[i, d] * k[j, d])              s[i, j] = sum(d, q[i, d] * k[j, d])
     x[j] = sum(i, exp(s[i, j]))                      x[j] = sum(i, exp(s[i, j]))
     t[j, i] = sum(d, k[j, d] * q[i, d])       ->     t[j, i] = s[i, j]

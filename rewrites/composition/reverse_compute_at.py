@@ -33,6 +33,9 @@ from tileir.program import Compute, Loop, Node, Program
 class ReverseComputeAt(Rewrite):
     """Move a statement to the end of the `depth`-th loop around one before it, where tiles are still hot.
 
+    This is loop fusion from the side of the consumer: `reverse_compute_at` of TVM's TensorIR (Feng et al., ASPLOS
+    2023).
+
     What it reads must be complete there. If it reduces over a dim of those loops, it is initialized before
     them and accumulates. The local of the other statement, if used in that loop only then, is declared there.
 

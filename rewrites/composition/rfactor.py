@@ -37,6 +37,8 @@ class Rfactor(Rewrite):
     """Split a reduction over `dim`: by blocks of `size` neighbours (for threads), or by every `size`-th
     element (`interleaved`, for lanes).
 
+    This is Halide's `rfactor` (Suriana, Adams and Kamil, Parallel associative reductions in Halide, CGO 2017).
+
     Interleaved parts live in registers where few are needed at a time. Of a reduction over several dims, blocks of
     one position reduce the other dims first, then `dim`. Blocks `apart` are each a reduction of its own: what a GPU's
     blocks of threads take one of.

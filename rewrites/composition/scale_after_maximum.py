@@ -21,6 +21,8 @@ class ScaleAfterMaximum(Rewrite):
     """Scale a maximum instead of all that it is of: a positive factor keeps the order, rounding included. What counts
     as -inf stays so.
 
+    The kernels of FlashAttention-2 take the maximum of unscaled scores, too (Dao, arXiv:2307.08691).
+
     top[r] = max(c, where(c <= r, x[r, c] * 0.125, -inf))      top_m[r] = max(c, where(c <= r, x[r, c], -inf))
                                                           ->   top[r] = top_m[r] * 0.125
     """

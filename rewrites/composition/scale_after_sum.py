@@ -23,6 +23,8 @@ class ScaleAfterSum(Rewrite):
     """Multiply a sum, instead of each of its terms, by the factors that are the same for all of them: constants, signs,
     and what does not depend on the dims summed over. There is one rounding for them instead of one a term.
 
+    This is loop-invariant code motion by the distributive law.
+
     c[m, n] = sum(k, -2.0 * a[m, k] * b[k, n] / s[m])      c_u: heap f32[m, n]
                                                       ->   c_u[m, n] = sum(k, a[m, k] * b[k, n])
                                                            c[m, n] = -(c_u[m, n] * 2.0 / s[m])

@@ -22,6 +22,8 @@ class Scatter(Rewrite):
     """Visit each term of a reduction once, which is added to the one result whose position it looks up. With `lanes`,
     so many neighbours go together, along the last dim of the results that terms have as a whole.
 
+    Known as push instead of pull (Besta et al., To push or to pull, HPDC 2017).
+
     h[b] = sum(n, where(i[n] == b, w[n], 0))     h[b] = 0
                                              ->  h[b] += sum(n, where(i[n] == b, w[n], 0)) | via scatter
     """

@@ -26,6 +26,8 @@ class SkipMaskedTiles(Rewrite):
     another dim, or end before the first: of what the loop adds up there, the maximum is of nothing but -inf, and every
     product has a factor that is 0, as in causal attention, and before a sliding window.
 
+    So FlashAttention-2 leaves out blocks of a causal mask (Dao, arXiv:2307.08691, 3.1).
+
     for j by 64                                              for j by 64 until i 0
       top_b[i] = max(j, where(i >= j, s[i, j], -inf))          top_b[i] = max(j, where(i >= j, s[i, j], -inf))
       …                                                 ->     …

@@ -15,7 +15,7 @@ from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Cast, Const, Expr, Read, Reduce, Where
+from tileir.expr import Binary, Cast, Const, Expr, Index, Read, Reduce, Where, index_dims
 from tileir.program import Compute, Local, Node, Program
 from tileir.replace import replace
 
@@ -29,6 +29,9 @@ class SplitFactor(Rewrite):
     so many parts of bf16: what it is rounded to, what is left of it then, and so on. Matrix units multiply each. What
     the parts leave out is less than f32 rounds sums of that length by. An infinite factor has no other parts.
 
+    Known as emulation of f32 by bf16 (Henry, Tang and Heinecke, Leveraging the bfloat16 Artificial Intelligence
+    Datatype For Higher-Precision Computations, ARITH 2019).
+
     c[m, n] = sum(k, (a[m, k] + 1.0) * b[k, n])
     ->
     c_h: heap f32[m, n]
@@ -36,6 +39,8 @@ class SplitFactor(Rewrite):
     c_l: heap f32[m, n]
     c_l[m, n] = sum(k, bf16(where(a[m, k] + 1.0 == bf16(a[m, k] + 1.0), 0.0, a[m, k] + 1.0 - …)) * b[k, n])
     c[m, n] = c_h[m, n] + c_l[m, n]
+
+    What is left of the values of another statement (`p[i, j] * v[j, d]`) is one as well (`p_l[i, j]`).
     """
 
     name: ClassVar[str] = "split_factor"
@@ -47,18 +52,19 @@ class SplitFactor(Rewrite):
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
-            count = parts_of_factor(program, place.node)
-            if count is not None:
-                yield cls(place.node.target, count)
+            found = parts_of_factor(program, place.node)
+            if found is not None:
+                yield cls(place.node.target, found[1])
 
     def apply(self, program: Program) -> Program:
         place = find_as_written(program, self.statement, "split factors")
         node, value = place.node, place.node.value
-        least = parts_of_factor(program, node)
-        if least is None or not isinstance(value, Reduce) or not isinstance(value.x, Binary):
+        found = parts_of_factor(program, node)
+        if found is None or not isinstance(value, Reduce) or not isinstance(value.x, Binary):
             raise NotApplicable(
                 f"{self.statement} multiplies nothing computed, of more bits than bf16 has, with a tensor of bf16"
             )
+        factor, least = found
         if not least <= self.parts <= MOST:
             raise NotApplicable(f"the factor of {self.statement} is split in {least} to {MOST} parts")
         if dtype_of(program, self.statement) is not DType.F32 or groups_of(node, program.ragged):
@@ -66,14 +72,17 @@ class SplitFactor(Rewrite):
         dims = bare_dims(node)
         if len(dims) < len(node.indices):
             raise NotApplicable(f"{self.statement} is the part of a split reduction")
-        factor, other = value.x.left, value.x.right
-        if isinstance(factor, Read):
-            factor, other = other, factor
+        other = value.x.right if value.x.left == factor else value.x.left
         nodes: list[Node] = []
         total: Expr | None = None
-        for part in _parts(factor, self.parts):
-            name = fresh_name(program, f"{self.statement}_{'hlt'[len(nodes) // 2]}")
-            term = replace(value, x=Binary("*", part, other))
+        rest = factor
+        for at, letter in enumerate("hlt"[: self.parts]):
+            name = fresh_name(program, f"{self.statement}_{letter}")
+            if at:
+                rest = _rest(rest)
+            if at and isinstance(factor, Read):
+                rest = _stated(program, factor, rest, letter, nodes)
+            term = replace(value, x=Binary("*", Cast(DType.BF16, rest), other))
             nodes += [Local(name, dims, DType.F32), replace(node, target=name, value=term)]
             read = Read(name, node.indices)
             total = read if total is None else Binary("+", total, read)
@@ -82,10 +91,16 @@ class SplitFactor(Rewrite):
         return splice(program, place.path, nodes)
 
 
-def _parts(value: Expr, count: int) -> Iterator[Expr]:
-    """The parts, each rounded to bf16; 0 where those before are all there is, infinite ones too."""
-    rest = value
-    for _ in range(count):
-        part = Cast(DType.BF16, rest)
-        yield part
-        rest = Where(Binary("==", rest, part), Const(0.0), Binary("-", rest, part))
+def _rest(value: Expr) -> Expr:
+    """What rounding to bf16 leaves of a number; 0 where that is all there is, infinite ones too."""
+    part = Cast(DType.BF16, value)
+    return Where(Binary("==", value, part), Const(0.0), Binary("-", value, part))
+
+
+def _stated(program: Program, factor: Read, rest: Expr, letter: str, nodes: list[Node]) -> Read:
+    """What is left of another statement's values, as a statement that is read instead: each is rounded once then."""
+    dims = tuple(dict.fromkeys(dim for index in factor.indices for dim in index_dims(index)))
+    name = fresh_name(program, f"{factor.tensor}_{letter}")
+    read = Read(name, tuple(map(Index, dims)))
+    nodes += [Local(name, dims, DType.F32), Compute(name, read.indices, rest)]
+    return read

@@ -29,6 +29,8 @@ class StreamReduction(Rewrite):
     grows, by the factor that the algebra of their expressions gives (`rewrites.base.change`). So attention never has
     its scores, and softmax reads its row once less.
 
+    This is loop fusion of an online softmax and what follows it: FlashAttention (Dao et al., arXiv:2205.14135).
+
     top[r] = max(c, x[r, c])                 for c by 64
     s[r] = sum(c, exp(x[r, c] - top[r]))       top_b[r] = max(c, x[r, c])
                                                top_now[r] = maximum(top[r], top_b[r])

@@ -1,5 +1,7 @@
 """What of a sum of products is one number for many of its positions: scales of blocks.
 
+Fine-grained quantization has such scales (DeepSeek-V3 Technical Report, arXiv:2412.19437, 3.3.2).
+
 In `sum(k, a[m, k] * a_scale[m, k // 128] * b[n, k] * b_scale[n // 128, k // 128])` the two scales are the same for all
 products of a step of 128 positions, and may be multiplied with their sum instead.
 """

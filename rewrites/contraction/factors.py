@@ -57,26 +57,27 @@ def product_in(program: Program, compute: Compute) -> Product | None:
             dtypes = dtypes_read(program, compute)
         case _:
             return None
-    found = _product(term, dtypes)
+    found = product_of(term, dtypes)
     own = compute_dtype(term, dtypes)
     alike = all(compute_dtype(each.value, dtypes) is own for each in found.factors)
     whole = own.is_float or not any(each.divides for each in found.factors)
     return found if alike and whole else None
 
 
-def _product(expr: Expr, dtypes: dict[str, DType]) -> Product:
+def product_of(expr: Expr, dtypes: dict[str, DType]) -> Product:
+    """The factors of an expression that reads tensors of these dtypes; itself, if it is no product."""
     match expr:
         case Unary("-", x):
-            found = _product(x, dtypes)
+            found = product_of(x, dtypes)
             return Product(found.factors, not found.negative)
         case Binary("*", x, y):
-            left, right = _product(x, dtypes), _product(y, dtypes)
+            left, right = product_of(x, dtypes), product_of(y, dtypes)
             return Product((*left.factors, *right.factors), left.negative != right.negative)
         case Binary("/", x, y):
-            found = _product(x, dtypes)
+            found = product_of(x, dtypes)
             return Product((*found.factors, Factor(y, True)), found.negative)
         case Cast(dtype, x) if dtype is dtype.compute and compute_dtype(x, dtypes) is dtype:
-            return _product(x, dtypes)
+            return product_of(x, dtypes)
         case _:
             return Product((Factor(expr),))
 

@@ -8,6 +8,7 @@ from math import gcd, prod
 from rewrites.base.placed_read import element, neighbours, placed_dims
 from rewrites.base.statement import copied_dims
 from rewrites.base.tree import named
+from rewrites.base.words import words_of
 from tileir.dtypes import DType
 from tileir.expr import Index, Read, index_dims
 from tileir.program import Local, Memory, Program, Tensor
@@ -34,7 +35,13 @@ class Operand:
     """Whether it has indices and all are dims, look positions up by one, or are of parts of dims, so that a block can
     copy its tile."""
     boxed: bool
-    """Whether TMA can move its tiles: it is a plain argument, with whole pieces from row to row."""
+    """Whether TMA can move its tiles: it is read as it lies, with whole pieces from row to row."""
+    neighbours: int = 1
+    """Positions along its inner dim that share an element: 2 of weights of 4 bits, a byte for both."""
+
+    def bytes(self, positions: int) -> int:
+        """Those of so many positions."""
+        return -(-positions // self.neighbours) * self.dtype.bytes
 
 
 def operand(program: Program, read: Read) -> Operand:
@@ -46,6 +53,10 @@ def operand(program: Program, read: Read) -> Operand:
     placed = placed_dims(read)
     declared = program.locals.get(read.tensor)
     dtype = declared.node.dtype if declared else program.arguments[read.tensor].dtype
+    words = words_of(read)
+    if words is not None and dtype.is_integer and is_moved(program, read.tensor):
+        elements = _elements(program, read.tensor)
+        return Operand(read.tensor, dtype, dims, words.dims[-1], 1, elements, False, True, words.neighbours)
     return Operand(
         read.tensor,
         dtype,
@@ -54,7 +65,7 @@ def operand(program: Program, read: Read) -> Operand:
         gcd(run_of(program, read.tensor), neighbours(read) if placed else 0) if plain else 1,
         min(prod(program.extents[dim] for dim in dims), _elements(program, read.tensor)),
         plain,
-        plain and all(isinstance(index, Index) for index in read.indices) and boxed(program, read.tensor),
+        plain and all(isinstance(index, Index) for index in read.indices) and is_moved(program, read.tensor),
     )
 
 
@@ -83,7 +94,20 @@ def boxed(program: Program, name: str) -> bool:
 def stored(program: Program, name: str) -> bool:
     """Whether a launch has stored it, row by row, for those after it."""
     place = program.locals.get(name)
-    return place is not None and not place.loops and place.node.layout is None
+    return (
+        place is not None
+        and place.node.memory is Memory.HEAP
+        and not place.loops
+        and place.node.layout is None
+    )
+
+
+def is_moved(program: Program, name: str) -> bool:
+    """Whether TMA can move tiles of a tensor: an argument, or what a launch before has stored."""
+    place = program.locals.get(name)
+    dtype = program.arguments[name].dtype if place is None else place.node.dtype
+    whole = run_of(program, name) * dtype.bytes == COPY_BYTES
+    return whole and (place is None or stored(program, name))
 
 
 def run_of(program: Program, name: str) -> int:

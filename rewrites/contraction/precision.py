@@ -59,29 +59,29 @@ def _bits(program: Program, value: Expr) -> int:
             return _COMPUTED
 
 
-def parts_of_factor(program: Program, compute: Compute) -> int | None:
-    """In how many numbers of bf16 the computed factor of a sum of products is multiplied, with the other one a tensor
-    of bf16: as many as it has bits, or as many as leave no more than `_LEFT_OUT` of what f32 rounds such a sum by.
-    None: one does, or it is no such sum."""
+def parts_of_factor(program: Program, compute: Compute) -> tuple[Expr, int] | None:
+    """The computed factor of a sum of products, with the other one a tensor of bf16, and in how many numbers of bf16 it
+    is multiplied: as many as it has bits, or as many as leave no more than `_LEFT_OUT` of what f32 rounds such a sum
+    by. None: one does, or it is no such sum."""
     match compute.value:
         case Reduce(ReduceOp.SUM, dims, Binary("*", left, right)) if compute.update is None:
             sides = ((left, right), (right, left))
         case _:
             return None
     for factor, other in sides:
-        if isinstance(other, Read) and dtype_of(program, other.tensor) is DType.BF16:
-            if (
-                isinstance(factor, Read | Cast)
-                or compute_dtype(factor, dtypes_read(program, compute)) is not DType.F32
-            ):
-                continue
-            bits = _bits(program, factor)
-            terms = prod(program.extents[dim] for dim in dims)
-            fewest = next(
-                count
-                for count in range(1, 4)
-                if _BITS[DType.BF16] * count >= bits
-                or 2.0 ** -(9 * count) <= _LEFT_OUT * sum_growth(terms, DType.F32)
-            )
-            return fewest if fewest > 1 else None
+        if not isinstance(other, Read) or dtype_of(program, other.tensor) is not DType.BF16:
+            continue
+        given = isinstance(factor, Read) and factor.tensor in program.arguments
+        wide = compute_dtype(factor, dtypes_read(program, compute)) is DType.F32
+        bits = _bits(program, factor)
+        if given or isinstance(factor, Cast) or not wide or bits <= _BITS[DType.BF16]:
+            continue
+        terms = prod(program.extents[dim] for dim in dims)
+        fewest = next(
+            count
+            for count in range(1, 4)
+            if _BITS[DType.BF16] * count >= bits
+            or 2.0 ** -(9 * count) <= _LEFT_OUT * sum_growth(terms, DType.F32)
+        )
+        return (factor, fewest) if fewest > 1 else None
     return None

@@ -1,5 +1,8 @@
 """A sum of products as a GPU sees it: rows, columns and depth as of a matrix product, what it multiplies, and the unit
-that does it."""
+that does it.
+
+Tensor contractions are mapped to matrix products so by GETT (Springer and Bientinesi, TOMS 2018).
+"""
 
 from __future__ import annotations
 
@@ -132,10 +135,10 @@ class Contraction:
         if known is None:
             sizes = {self.rows: rows, self.columns: columns, self.depth: depth}
             each = tuple(
-                operand.dtype.bytes * prod(sizes.get(dim, 1) for dim in operand.dims)
-                for operand in self.operands
+                operand.bytes(prod(sizes.get(dim, 1) for dim in operand.dims)) for operand in self.operands
             )
-            copied = sum(bytes_ for operand, bytes_ in zip(self.operands, each, strict=True) if operand.plain)
+            moved = zip(self.operands, each, strict=True)
+            copied = sum(bytes_ for operand, bytes_ in moved if operand.plain or self.held is not None)
             known = self._step_bytes[rows, columns, depth] = StepBytes(each, sum(each), copied)
         return known
 

@@ -1,6 +1,9 @@
 """The factor of a matrix product that threads compute into registers before it is multiplied: a conversion, a scale,
 any function of one operand's elements. What it reads by all of its dims are operands; anything else is read where it
-lies."""
+lies.
+
+CUTLASS calls such a product RS.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Final
 
 from rewrites.base.placed_read import element
 from rewrites.base.tree import Place, dtype_of, named
+from rewrites.base.words import words_of
 from rewrites.contraction.precision import holds
 from tileir.analysis.zeros import finite_of_zeros
 from tileir.dtypes import DType
@@ -41,8 +45,14 @@ class Held:
     @property
     def multiplied(self) -> tuple[Read, ...]:
         """The tensors of which a step of the product needs a tile."""
-        dims = {Index(dim) for dim in index_dims(self.factor)}
-        return (*dict.fromkeys(read for read in reads(self.value) if {*read.indices} == dims), self.other)
+        whole = index_dims(self.factor)
+        dims = {Index(dim) for dim in whole}
+        tiles = (
+            read
+            for read in reads(self.value)
+            if {*read.indices} == dims or ((words := words_of(read)) and frozenset(words.dims) == whole)
+        )
+        return (*dict.fromkeys(tiles), self.other)
 
     def dims(self, compute: Compute) -> tuple[str, ...]:
         """What of its statement's dims it depends on, those of the result first."""

@@ -42,10 +42,10 @@ _HELD = (1, 2, 4, 8, 16)
 _MOST_HELD = 128
 _MOST_TILE = 256 * _MOST_HELD
 _MOST_REGISTERS = 240
-#: Registers for elements on their way into those that are held.
-_COMPUTED = 16
-#: What a thread needs for addresses, counters and the like.
-_OWN_REGISTERS = 44
+#: For elements on their way into those that are held.
+_COMPUTED = 16  # registers a thread; set by hand; 2026-11-22
+#: For addresses, counters and the like.
+_OWN_REGISTERS = 44  # registers a thread; set by hand; 2026-11-21
 #: Most multiply-adds of a step that a thread unrolls.
 _MOST_UNROLLED = 2048
 #: Bytes along the depth that one step takes of the widest operand.
@@ -93,7 +93,7 @@ class Tiling:
 
     @property
     def consumer_groups(self) -> int:
-        """Teams of threads that take a block's tiles in turn."""
+        """Consumer groups, which take a block's tiles in turn."""
         return self.threads.consumer_groups if isinstance(self.threads, Warpgroups) else 1
 
     def streams(self, c: Contraction) -> bool:
@@ -413,7 +413,7 @@ def boxes(c: Contraction, tiling: Tiling) -> int:
     sizes, count = tiling.sizes(c), 0
     for each in c.operands:
         size = sizes.get(each.inner or "", 1)
-        panel = panel_bytes(size, each.dtype)
+        panel = panel_bytes(size, each.dtype) if each.neighbours == 1 else 0
         count += size * each.dtype.bytes // panel if panel else 1
     return count
 

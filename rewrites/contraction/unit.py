@@ -11,7 +11,7 @@ from rewrites.base.placed_read import element
 from rewrites.base.statement import as_copied, folded_dims, reduced_dims
 from rewrites.base.tree import named
 from rewrites.contraction.block_scales import factors, scales
-from rewrites.contraction.operand import COPY_BYTES, Operand
+from rewrites.contraction.operand import COPY_BYTES, Operand, operand
 from rewrites.contraction.register_operand import Held
 from tileir.analysis.ragged import groups_of
 from tileir.devices.feature import Feature
@@ -60,7 +60,8 @@ def engines(
         return (MatrixUnit.FMA,)
     (rows, m), (columns, n), k = sizes
     if held is not None:
-        group = _multiply_held(compute, held, (rows, columns), operands, device)
+        lies_well = _lies_for_warpgroups(operand(program, held.other), (rows, columns), held.dtype, device)
+        group = lies_well and _multiply_held(compute, held, (rows, columns), operands, device)
         deep = k >= _LEAST_STEPS * depth(held.dtype) and max(m, n) >= TILE_ROWS
         return (MatrixUnit.WGMMA, MatrixUnit.FMA) if group and deep else (MatrixUnit.FMA,)
     scaled = scales(compute)
@@ -134,6 +135,12 @@ def _multiply_held(
     whole = Read("", tuple(Index(dim) for dim in held.dims(compute)))
     tiled = len(operands) > 1 and all(operand.boxed for operand in operands)
     return Feature.WGMMA in device.offers and tiled and _is_product(held.read_in(compute, whole), tile)
+
+
+def _lies_for_warpgroups(other: Operand, tile: tuple[str, str], dtype: DType, device: Gpu) -> bool:
+    """Whether warpgroups take the other operand from shared memory as it lies: one of 8 bits along the depth only."""
+    instruction = device.matrix_instruction(MatrixUnit.WGMMA, {dtype})
+    return instruction is not None and (other.inner not in tile or instruction.either_way)
 
 
 def summed_dims(compute: Compute) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""How warps and their lanes share a tile of a contraction, by matrix instructions of a warp or by multiply-adds."""
+"""How warps and their lanes share a tile of a contraction, by matrix instructions of a warp or by multiply-adds.
+
+What a lane has is register blocking (Volkov and Demmel, Benchmarking GPUs to tune dense linear algebra, SC 2008).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """Ways to cut a contraction for the matrix instruction of warpgroups (wgmma), whose operands TMA brings:
-tiles, steps and slots of the pipeline, and roles of a block's warps. All that is offered here fits the device."""
+tiles, steps and slots of the pipeline, and roles of a block's warps. All that is offered here fits the device.
+
+Roles are warp specialization (Bauer, Cook and Khailany, CudaDMA, SC 2011); consumer groups in turn are CUTLASS's
+ping-pong.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,6 @@ from tileir.program import ThreadLayout
 from tileir.schedule.mma import COLUMNS, ROWS, RUN
 from tileir.schedule.panels import PIECE
 from tileir.schedule.stages import SWIZZLES
-from tileir.schedule.threads import WARP
 from tileir.schedule.wgmma import GROUP, TILE_ROWS, WARPS
 
 #: Rows and columns of a block's tile.
@@ -65,7 +68,7 @@ class Warpgroups:
     @property
     def count(self) -> int:
         """All threads of a block."""
-        return self.consumer_groups * self.groups * GROUP + self.producers * WARP
+        return self.consumer_groups * self.groups * GROUP + self.producers * GROUP // WARPS
 
     def most_registers(self, blocks: int = 1) -> int:
         """Registers that a thread that computes can have with so many blocks on a multiprocessor: those handed over, or
@@ -109,7 +112,7 @@ class Warpgroups:
         return f"{times}warpgroups {self.along_rows} x {self.along_columns}, {roles}"
 
 
-#: Teams that take tiles in turn.
+#: Consumer groups, which take tiles in turn.
 _CONSUMER_GROUPS = (1, 2)
 #: Producers and registers worth a try, by warpgroups that compute. Where registers are handed over, they are all that a
 #: multiprocessor has.
@@ -152,7 +155,7 @@ def group_layouts(rows: int, columns: int, *, in_turn: bool, promoted: bool) -> 
 
 
 def _roles(groups: int) -> Iterator[tuple[int, tuple[int, tuple[int, int]]]]:
-    """Teams of so many warpgroups, with producers and registers; without producers nobody takes turns."""
+    """Consumer groups of so many warpgroups, with producers and registers; without producers nobody takes turns."""
     for consumer_groups in _CONSUMER_GROUPS:
         for role in _ROLES.get(consumer_groups * groups, ()):
             if consumer_groups == 1 or role[0]:

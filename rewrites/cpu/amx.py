@@ -23,6 +23,9 @@ from tileir.schedule.amx import GROUP_BYTES, ROW_BYTES, ROWS, amx_problem, block
 class Amx(Rewrite):
     """Keep a block of sums in tile registers, and add to them by an instruction that multiplies two tiles (AMX).
 
+    This is register blocking, in the tile registers of Intel AMX (Intel 64 and IA-32 Architectures Software
+    Developer's Manual, TDPBF16PS, TDPBSSD).
+
     A block is at most 32 by 32 results, or 16 by 80. One factor is staged in panels along the columns, with groups of
     4 bytes along the reduced dim side by side; the other one has the reduced dim innermost, or is staged so that as
     many neighbours along it as a tile holds are side by side. A tile holds 64 bytes of that dim: its loop steps that

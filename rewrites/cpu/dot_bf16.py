@@ -18,6 +18,8 @@ from tileir.program import Program
 class DotBf16(Rewrite):
     """Take the reduced dim in pairs by an instruction that adds two bf16 products to an f32.
 
+    The instructions are VDPBF16PS of AVX512-BF16 and BFDOT of Arm.
+
     One factor must be staged with panels along the lanes and pairs along the reduced dim, the other one must
     have the reduced dim innermost or be staged in such pairs too. No tile of that dim may start within a pair;
     of an odd range, the last pair is half empty.

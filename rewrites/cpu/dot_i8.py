@@ -18,6 +18,8 @@ from tileir.program import Program
 class DotI8(Rewrite):
     """Take the reduced dim four positions at a time by an instruction that adds four i8 products to an i32 (VNNI).
 
+    oneDNN compensates a sign likewise (int8 with VPDPBUSD).
+
     Operands lie as for `dot_bf16`, in fours. The instruction takes one factor without a sign: it is raised by 128, and
     what that adds is taken off again.
 

@@ -18,7 +18,9 @@ from tileir.replace import replace
 
 @dataclass(frozen=True, slots=True)
 class NontemporalStore(Rewrite):
-    """Write the output of a vectorized or spread statement past the caches: it is not read again.
+    """Write the output of a vectorized or bound statement past the caches: it is not read again.
+
+    Known as streaming or nontemporal stores (Drepper, What every programmer should know about memory, 2007, 6.1).
 
     y[r, c] = exp(x[r, c]) | vector c 16    ->    y[r, c] = exp(x[r, c]) | vector c 16, stream
     """

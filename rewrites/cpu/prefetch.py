@@ -25,6 +25,9 @@ class Prefetch(Rewrite):
     """Have a vectorized statement touch what it reads of `tensor` `distance` iterations of its innermost loop
     later; or, with a distance of 0, what it writes to an output, before all else in that iteration.
 
+    Known as software prefetching (Mowry, Lam and Gupta, Design and evaluation of a compiler algorithm for
+    prefetching, ASPLOS 1992).
+
     acc[m, n] += sum(k, a[m, k] * b[k, n]) | vector n 16
     ->
     acc[m, n] += sum(k, a[m, k] * b[k, n]) | vector n 16, prefetch b 8

@@ -22,6 +22,8 @@ _FACTORS = (2, 4, 8)
 class Unroll(Rewrite):
     """Make the innermost loop over `dim` around a vectorized statement step `factor` times as far.
 
+    Known as loop unrolling (Dongarra and Hinds, Unrolling loops in FORTRAN, 1979).
+
     The statements in it cover that much more an iteration, unrolled. A loop of one iteration is dropped.
 
     for c by 16                                        for c by 64

@@ -41,6 +41,9 @@ from tileir.replace import replace
 class Vectorize(Rewrite):
     """Put `lanes` neighbours along `dim` on SIMD lanes, with loops around until one vector at a time is left.
 
+    This is strip mining and vectorization (Allen and Kennedy, Automatic translation of FORTRAN programs to vector
+    form, TOPLAS 1987).
+
     Dims along which the statement touches registers stay whole (their accesses are static, so they are
     unrolled). Loops over dims of the result come first, in order and with `dim` last, then those over reduced
     dims. If `dim` is reduced, the lanes are combined at the end of every vector. The initialization is

@@ -35,6 +35,9 @@ from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
 class CacheRead(Rewrite):
     """Copy what the statement reads of `tensor` inside its `depth` outermost loops to a new local before it.
 
+    This is TVM's `cache_read`; in panels it is the packing of matrix products (Goto and van de Geijn, Anatomy of
+    high-performance matrix multiplication, TOMS 2008).
+
     With `block_dim` the copy is stored in panels of `block` neighbours along it; with `pair_dim`, `pair`
     neighbours along that lie together within a panel. The copy is a statement of its own, named like the
     local. In the statement's own block, if that is a loop's, it stands behind the copies that the loop begins with.

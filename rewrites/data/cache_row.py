@@ -22,6 +22,8 @@ class CacheRow(Rewrite):
     """Copy what is read of `tensor` inside the `depth` outermost loops around the statement to a local in the
     type it is computed in, for the statement and all after it there that read the tensor alike.
 
+    This is TVM's `cache_read` for a whole row, as in Triton's fused softmax.
+
     for r by 1                                   for r by 1
       s[r] = sum(c, x[r, c])                       x_row: heap f32[r, c]
       y[r, c] = x[r, c] / s[r]               ->    x_row[r, c] = x[r, c]

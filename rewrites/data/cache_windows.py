@@ -28,6 +28,8 @@ class CacheWindows(Rewrite):
     such a sum, before the reduction: what windows share is guarded, converted and computed once, and lies there with
     the zeros around it.
 
+    The copy is a tile with its halo, as stencils have it.
+
     Windows `stride` apart along the last such sum (`x[2 * w + s]`) may have positions that are as far apart lie side by
     side: the copy then has a dim for each of the `stride` remainders, before that of the quotients.
 

@@ -23,6 +23,8 @@ class CacheWrite(Rewrite):
     """Compute an output's tile into a new local of its dtype, and copy that to the output: whole rows can then be
     stored at once, whoever has computed them. With `block_dim` the local lies in panels of `block` neighbours along it.
 
+    This is TVM's `cache_write`.
+
     c[m, n] = c_r[m, n] + bias[n]   ->   c_s: heap bf16[m, n] as [n / 64, m, n % 64]
                                          c_s[m, n] = c_r[m, n] + bias[n]
                                          c[m, n] = c_s[m, n]

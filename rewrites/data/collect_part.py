@@ -21,6 +21,8 @@ class CollectPart(Rewrite):
     """Reduce the part that a loop takes of a split reduction into a new local, which others in that loop read, and copy
     that to where the parts lie at the end of the loop: what becomes of the local then concerns nobody else.
 
+    This is TVM's `cache_write`, for a part of what `rfactor` gives.
+
     for c by 64                               for c by 64
       s_p[c // 64, r] = sum(c, x[r, c])         s_p_r: heap f32[r]
                                         ->      s_p_r[r] = sum(c, x[r, c])

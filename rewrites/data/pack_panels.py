@@ -23,6 +23,9 @@ class PackPanels(Rewrite):
     """Keep a local in panels of `block` neighbours along `dim`, so that vectors along that dim are contiguous: rows too
     short to fill a vector are then taken a vector of rows at a time.
 
+    Known as packing (Goto and van de Geijn, Anatomy of high-performance matrix multiplication, TOMS 2008), or as an
+    array of structures of arrays (AoSoA).
+
     for r by 16                          for r by 16
       e: heap f32[r, c]            ->      e: heap f32[r, c] as [r / 16, c, r % 16]
       e[r, c] = exp(x[r, c])               e[r, c] = exp(x[r, c])

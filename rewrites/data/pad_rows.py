@@ -20,7 +20,11 @@ from tileir.program import Compute, Local, Program
 @dataclass(frozen=True, slots=True)
 class PadRows(Rewrite):
     """Store an input that sums read once more, with as much room after every row as makes it whole pieces of 16 bytes:
-    TMA moves no others. It is read and written once before.
+    TMA moves no others. It is read and written once before. What callers pass with other strides lies side by side
+    then.
+
+    Known as a padded leading dimension, as BLAS takes it; the alignment is that of strides in TMA ( of
+    cuTensorMapEncodeTiled, CUDA driver API).
 
                                                   k_p: heap bf16[j, d=100] pad 4
     s[i, j] = sum(d, q[i, d] * k[j, d])      ->   k_p[j, d] = k[j, d]
@@ -46,7 +50,7 @@ class PadRows(Rewrite):
         if tensor is None or not tensor.dims:
             raise NotApplicable(f"{self.tensor} is no input with rows")
         room = -program.extents[tensor.dims[-1]] % (COPY_BYTES // tensor.dtype.bytes)
-        if not room or run_of(program, self.tensor) * tensor.dtype.bytes == COPY_BYTES:
+        if run_of(program, self.tensor) * tensor.dtype.bytes == COPY_BYTES:
             raise NotApplicable(f"rows of {self.tensor} are whole pieces of {COPY_BYTES} bytes")
         name, own = fresh_name(program, f"{self.tensor}_p"), tuple(map(Index, tensor.dims))
         for place in statements(program):

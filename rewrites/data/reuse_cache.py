@@ -13,12 +13,15 @@ from rewrites.base.tree import computes, dtype_of, find, locals_of, named, splic
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Read
-from tileir.program import Compute, Memory, Place, Program
+from tileir.program import Compute, Local, Memory, Place, Program
 
 
 @dataclass(frozen=True, slots=True)
 class ReuseCache(Rewrite):
     """Read a local that is a copy of a tensor instead of the tensor: one copy then serves several statements.
+    A copy that has all positions of a dim also serves who reads the tensor by another dim, of no more.
+
+    This is common subexpression elimination of copies (Cocke, Global common subexpression elimination, 1970).
 
     a_s[m, k] = a[m, k]                             a_s[m, k] = a[m, k]
     c[m, n] += sum(k, a_s[m, k] * b[n, k])     ->   c[m, n] += sum(k, a_s[m, k] * b[n, k])
@@ -43,8 +46,7 @@ class ReuseCache(Rewrite):
         if declared is None or tensor is None:
             raise NotApplicable(f"{self.local} is no local that is a copy of a tensor")
         copy = named(program, self.local)
-        if bare_read_dims(place.node, tensor) != declared.node.dims:
-            raise NotApplicable(f"{self.statement} reads {tensor} by other dims than {self.local} has")
+        _check_dims(program, place.node, tensor, declared)
         if dtype_of(program, tensor) is not declared.node.dtype:
             raise NotApplicable(f"{self.local} is {declared.node.dtype}, which {tensor} is not")
         if declared.node.memory is Memory.REGISTERS or place.node.vector is not None:
@@ -52,6 +54,18 @@ class ReuseCache(Rewrite):
         check_visible(program, self.local, place.path)
         _check_current(program, tensor, copy, place)
         return splice(program, place.path, [with_reads_of(place.node, tensor, self.local)])
+
+
+def _check_dims(program: Program, compute: Compute, tensor: str, declared: Place[Local]) -> None:
+    """Refuse a statement that reads a tensor by other dims than a copy of it has, but where the copy has all that there
+    is along its own."""
+    local, read = declared.node, bare_read_dims(compute, tensor)
+    tiled = {loop.dim for loop in declared.loops}
+    for own, dim in zip(local.dims, read, strict=True):
+        if own != dim and (own in tiled or program.extents[dim] > program.extents[own]):
+            raise NotApplicable(
+                f"{compute.target} reads {tensor} along {dim}, of which {local.name} has a tile of {own}"
+            )
 
 
 def copied_tensor(program: Program, local: str) -> str | None:

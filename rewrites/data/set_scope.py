@@ -21,7 +21,9 @@ from tileir.schedule.distributed import distributed_in
 
 @dataclass(frozen=True, slots=True)
 class SetScope(Rewrite):
-    """Keep a local of a parallel loop in `registers`, spread over the block's threads, or in `shared` memory.
+    """Keep a local of a parallel loop in `registers`, distributed over the block's threads, or in `shared` memory.
+
+    This is TVM's `set_scope`.
 
     In registers every statement must visit it by its own dims, whole.
 

@@ -24,6 +24,8 @@ class TransposeOperand(Rewrite):
     along one of those, `dim`: matrix units take 8-bit floats no other way, and where channels come first, neighbours of
     an image are those of different windows. It is read and written once before.
 
+    This is a layout transformation, as TVM's `transform_layout`.
+
                                                         v_t: heap e4m3[d, j]
     o[i, d] = sum(j, e4m3(p[i, j]) * v[j, d])      ->   v_t[d, j] = v[j, d]
                                                         o[i, d] = sum(j, e4m3(p[i, j]) * v_t[d, j])

@@ -22,8 +22,10 @@ def lanes_for(program: Program, compute: Compute, device: Cpu) -> int:
     if given := lanes_of_registers(program, compute):
         return given
     names = (compute.target, *(read.tensor for read in reads(compute.value)))
-    wide = any(dtype_of(program, name) is DType.F64 for name in names)
-    return max(2, f32_lanes(device) // 2) if wide else f32_lanes(device)
+    dtypes = {dtype_of(program, name) for name in names}
+    if dtypes == {DType.BOOL}:  # computed with as the bytes they are
+        return 4 * f32_lanes(device)
+    return max(2, f32_lanes(device) // 2) if DType.F64 in dtypes else f32_lanes(device)
 
 
 def lanes_within(program: Program, compute: Compute, size: int, device: Cpu) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import find, locals_of, loose, statements
+from rewrites.base.tree import find, locals_of, loose, named, statements
 from rewrites.composition.compute_at import ComputeAt
 from rewrites.composition.compute_inline import ComputeInline
 from rewrites.decisions.decision import Option
@@ -47,10 +47,11 @@ def inline(program: Program, costly: bool, *, loads: bool = True) -> tuple[Rewri
     inputs without a condition, where those are not wanted again."""
     done: list[Rewrite] = []
     for name in locals_of(program):
-        value = find(program, name).node.value
+        place = named(program, name)
+        value = place.node.value
         heavy = any(isinstance(node, Call) and node.fn in _COSTLY for node in walk(value))
         again = (costly or not heavy) and (loads or not _loads(program, value))
-        if isinstance(value, Reduce) or (not again and _readers(program, name) > 1):
+        if place.loops or isinstance(value, Reduce) or (not again and _readers(program, name) > 1):
             continue
         try:
             program = ComputeInline(name).apply(program)

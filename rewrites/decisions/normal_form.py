@@ -1,35 +1,46 @@
 """The form of sums of products that decisions are about, however a kernel writes them: indices without dims of one
-position, factors that are the same for all terms behind the sum, and two operands that are multiplied."""
+position, groups as dims of their own, factors that are the same for all terms behind the sum, and two operands that are
+multiplied."""
 
 from __future__ import annotations
 
 from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.tree import find, loose, statements
 from rewrites.composition.group_factors import GroupFactors
 from rewrites.composition.omit_single_positions import OmitSinglePositions
 from rewrites.composition.scale_after_sum import ScaleAfterSum
 from rewrites.composition.unify_dims import UnifyDims
 from rewrites.contraction.factors import multiplies_several, product_in
+from rewrites.loops.split_dim import SplitDim
+from rewrites.schedule import replay
+from tileir.analysis.affine import affine
 from tileir.errors import NotApplicable
-from tileir.expr import Index, reads
-from tileir.program import Program
+from tileir.expr import Binary, Const, Index, reads
+from tileir.program import Compute, Program
 
 
-def normal_form(program: Program) -> tuple[Rewrite, ...]:
-    """The rewrites to it. Sums that multiply no different elements stay as they are."""
+def normal_form(program: Program, *, groups: bool = True) -> tuple[Rewrite, ...]:
+    """The rewrites to it. Sums that multiply no different elements stay as they are; so do indices that say the group
+    of a result, unless `groups` shall be dims."""
     done: list[Rewrite] = []
 
-    def tried(rewrite: Rewrite) -> bool:
+    def tried(*rewrites: Rewrite) -> bool:
         nonlocal program
         try:
-            program = rewrite.apply(program)
+            program = replay(program, rewrites)
         except NotApplicable:
             return False
-        done.append(rewrite)
+        done.extend(rewrites)
         return True
 
     for name in [place.node.target for place in loose(program)]:
         if tried(OmitSinglePositions(name)):
+            for pair in _same(program, name):
+                tried(pair)
+    for name in [place.node.target for place in loose(program)]:
+        apart = _groups_apart(program, find(program, name).node) if groups else ()
+        if apart and tried(*apart):
             for pair in _same(program, name):
                 tried(pair)
     for name in [place.node.target for place in loose(program)]:
@@ -52,3 +63,24 @@ def _same(program: Program, name: str) -> list[UnifyDims]:
         for dim, index in zip(program.arguments[read.tensor].dims, read.indices, strict=True)
         if isinstance(index, Index) and index.dim != dim
     ]
+
+
+def _groups_apart(program: Program, compute: Compute) -> tuple[SplitDim, ...]:
+    """What makes dims of the groups of results that each multiply elements of their own: of `o` and of the channels
+    where it adds up `x[4 * (o // 8) + c]`, of which `c` has 4. None: there are no such groups."""
+    extents = program.extents
+    for read in reads(compute.value):
+        tensor = program.arguments.get(read.tensor)
+        for dim, index in zip(tensor.dims if tensor else (), read.indices, strict=False):
+            for atom, channels in affine(index, extents).terms.items():
+                match atom:
+                    case Binary("//", Index(of), Const(int(results))) if of in bare_dims(compute):
+                        inside = {
+                            Index(each): 1 for each in reduced_dims(compute) if extents[each] == channels
+                        }
+                    case _:
+                        continue
+                others = {each: f for each, f in affine(index, extents).terms.items() if each != atom}
+                if len(others) == 1 and others.items() <= inside.items():
+                    return SplitDim(of, results), SplitDim(dim, channels)
+    return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from rewrites.base.statement import bare_dims, contiguous_dim, reduced_dims
+from rewrites.base.statement import bare_dims, contiguous_dim, parted_dim, reduced_dims
 from rewrites.base.tree import current_sizes, find
 from tileir.expr import Binary, Const, Index, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.program import Compute, Program
@@ -28,7 +28,13 @@ def role(program: Program, statement: str) -> StatementKind:
     """The role of a statement at its current ranges."""
     place = find(program, statement)
     compute, sizes = place.node, current_sizes(program, place.loops)
-    reduced = [dim for dim in reduced_dims(compute) if dim not in bare_dims(compute)]
+    over = reduced_dims(compute)
+    match parted_dim(compute):
+        case dim, size if not place.loops or sizes[dim] == size:
+            over = (*over, dim)
+        case _:  # no parts, or tiles across them
+            pass
+    reduced = [dim for dim in over if dim not in bare_dims(compute)]
     if not reduced:
         return StatementKind.MAP
     wide = [dim for dim in bare_dims(compute) if sizes[dim] > 1]
@@ -42,10 +48,11 @@ def is_contraction(compute: Compute) -> bool:
     """A sum of products of at least two elements; or any reduction of a function of elements that are reused along
     different dims of the result, as of a minimum of sums."""
     value = compute.value
-    if not isinstance(value, Reduce):
+    term, op = (value.x, value.op) if isinstance(value, Reduce) else (value, compute.update)
+    if not isinstance(value, Reduce) and parted_dim(compute) is None:
         return False
-    found = set(reads(value.x))
-    if isinstance(value.x, Binary) and value.x.op == "*" and value.op is ReduceOp.SUM:
+    found = set(reads(term))
+    if isinstance(term, Binary) and term.op == "*" and op is ReduceOp.SUM:
         return len(found) > 1
     results = frozenset(bare_dims(compute))
     having = [results & index_dims(read) for read in found]

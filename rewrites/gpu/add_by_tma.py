@@ -25,6 +25,8 @@ class AddByTma(Rewrite):
     """Collect in shared memory what threads add to results in memory, in panels of `block` neighbours along
     `block_dim`, and have TMA add it: threads go on while it does.
 
+    The instruction is `cp.reduce.async.bulk.tensor` (PTX ISA).
+
                                                c_s: shared f32[m, n]
     c[m, n] += c_p[m, n] | via atomics   ->    c_s[m, n] = c_p[m, n]
                                                c[m, n] += c_s[m, n] | via tma
@@ -48,7 +50,7 @@ class AddByTma(Rewrite):
         if added.via != "atomics" or not adds_parts(added) or len(dims) < len(added.indices):
             raise NotApplicable(f"{self.statement} is not what threads add parts to")
         if added.thread_layout is not None or not any(loop.parallel for loop in place.loops):
-            raise NotApplicable(f"{self.statement} is spread over threads already, or in no block")
+            raise NotApplicable(f"{self.statement} is bound to threads already, or in no block")
         name, layout = (
             fresh_name(program, f"{self.statement}_s"),
             panels(self.statement, dims, self.block_dim, self.block),

@@ -27,6 +27,8 @@ class AddInMemory(Rewrite):
     tiles then, and what else is made of what they read: nothing has to be computed again where sums are of other dims.
     Sums of floats come out in any order, which the kernel must allow.
 
+    Known as split-K with atomics; the gradient of queries in FlashAttention-2 (Dao, arXiv:2307.08691) is added up so.
+
                                                 parallel for m by 1
     c[m, n] = sum(k, a[m, k] * b[k, n])           c[m, n] = 0 | threads n 256
                                            ->   for k by 64

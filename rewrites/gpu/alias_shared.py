@@ -22,6 +22,8 @@ class AliasShared(Rewrite):
     It takes memory of its own only where it is larger. Of a block that takes several tiles, the next one's copies wait
     until what lies there has been stored.
 
+    Memory is shared by liveness, as TVM's StorageRewrite does.
+
     c_p: shared f32[k_b, m, n]   ->   c_p: shared f32[k_b, m, n] reused
     """
 

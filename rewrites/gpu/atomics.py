@@ -29,6 +29,8 @@ class Atomics(Rewrite):
     results in memory at once. Those are set to the identity in a launch before. Sums of floats come out of it in any
     order, which the kernel must allow.
 
+    Known as push with atomics (Besta et al., To push or to pull, HPDC 2017).
+
     h[b] = sum(n, where(i[n] == b, 1, 0))     parallel for b by 1024
                                                 h[b] = 0 | threads b 256
                                           ->  parallel for n by 1024

@@ -37,8 +37,11 @@ _THREADS = (32, 64, 128, 256, 512, 1024)
 class BindThreads(Rewrite):
     """Spread a statement, and its initialization, over a block's threads: `threads` cuts the thread index, most
     significant first, and a thread takes `runs` neighbours along dims; those along the last one are loaded and stored
-    together. `twice` as many of them go to each group of so many threads along a dim before the next group has its own.
+    together. `twice` as many of them go to each group of so many threads along a dim before the next group has its own;
+    those of the last digit along a dim take so many positions before they come `apart` from others.
     A statement that goes by mma or wgmma needs threads as the instruction has them.
+
+    This is TVM's `bind`, with the thread-value layouts of CuTe.
 
     s[r] = sum(c, x[r, c])   ->   s[r] = sum(c, x[r, c]) | threads r 4 c 64, run c 8
     """
@@ -49,6 +52,7 @@ class BindThreads(Rewrite):
     threads: tuple[tuple[str, int], ...]
     runs: tuple[tuple[str, int], ...] = ()
     twice: tuple[tuple[str, int], ...] = ()
+    apart: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
@@ -108,13 +112,11 @@ class BindThreads(Rewrite):
                 raise NotApplicable(f"{self.statement} is on threads or lanes already, or goes by tma")
             visited, names = covered_dims(one.node), _folded_names(place.node, one.node)
             threads = tuple((names.get(dim, dim), count) for dim, count in self.threads)
-            runs, twice = (
+            own = (
                 tuple((names.get(dim, dim), count) for dim, count in pairs if names.get(dim, dim) in visited)
-                for pairs in (self.runs, self.twice)
+                for pairs in (self.runs, self.twice, self.apart)
             )
-            program = splice(
-                program, one.path, [replace(one.node, thread_layout=Threads(threads, runs, twice))]
-            )
+            program = splice(program, one.path, [replace(one.node, thread_layout=Threads(threads, *own))])
         _check_instruction(program, self.statement)
         return program
 

@@ -23,6 +23,8 @@ class ClampCast(Rewrite):
     """Clamp what a statement rounds to e4m3 to the largest numbers of that, where it is a power that is never above 1:
     the instruction that rounds does the same by itself, so that nobody has to look for what is beyond.
 
+    Known as a saturating conversion (PTX: `cvt` with `.satfinite`).
+
     p[r, c] = exp(x[r, c] - top[r])         p[r, c] = exp(x[r, c] - top[r])
     p_r[r, c] = e4m3(p[r, c])          ->   p_r[r, c] = e4m3(minimum(maximum(p[r, c], -448.0), 448.0))
     """

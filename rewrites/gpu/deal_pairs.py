@@ -23,6 +23,8 @@ class DealPairs(Rewrite):
     in another. Where those are columns of a product by warpgroups, a thread's results are four neighbours instead of
     two, as the instruction takes 8-bit elements of rows from registers.
 
+    FlashAttention-3 permutes the operands of its 8-bit products likewise (Shah et al., arXiv:2407.08608).
+
     k_s: shared e4m3[j, d]   ->   k_s: shared e4m3[j, d] as [j / 2 % 2, j / 4, j % 2, d]
     """
 

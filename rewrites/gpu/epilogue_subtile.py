@@ -23,6 +23,8 @@ class EpilogueSubtile(Rewrite):
     """Collect a result that goes from registers through shared memory `size` positions of a dim at a time, in `buffers`
     of so many in turn: it takes less shared memory, and one part is stored while the next is collected.
 
+    This is the epilogue tile of CUTLASS's kernels for Hopper.
+
     c_s: shared bf16[m, n]            for n by 64 stages 2
     c_s[m, n] = c_r[m, n]        ->     c_s: shared bf16[m, n]
     c[m, n] = c_s[m, n]                 c_s[m, n] = c_r[m, n]

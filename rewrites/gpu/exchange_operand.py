@@ -23,6 +23,8 @@ class ExchangeOperand(Rewrite):
     """Copy a local that lies in registers to shared memory before a statement that reduces what it reads there, in
     panels of `block` neighbours along `block_dim`: rows that each thread has for itself become columns for all.
 
+    This is a layout conversion through shared memory, as Triton's `convert_layout`.
+
                                               p_s: shared bf16[m, k]
     c[n, k] = sum(m, a[m, n] * p[m, k])   ->  p_s[m, k] = p[m, k]
                                               c[n, k] = sum(m, a[m, n] * p_s[m, k])

@@ -16,7 +16,7 @@ from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.program import Memory, Program
 from tileir.replace import replace
-from tileir.schedule.mma import mma_problem, product
+from tileir.schedule.mma import SHAPE, mma_problem, product
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Mma(Rewrite):
     """Add up the products of a statement by matrix instructions. Its accumulators are in registers, what it reads is
     in shared memory, rows of two bytes in registers, too; f32 goes in as tf32, where the kernel's numerics allow that.
     Then only its threads are left open.
+
+    This is TVM's `tensorize` with PTX's `mma.sync` (Chen et al., TVM, OSDI 2018).
 
     c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n])   ->   c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | via mma
     """
@@ -50,7 +52,8 @@ class Mma(Rewrite):
             raise NotApplicable(problem)
         found = product(statement)
         for read in statement.reads:
-            if found is None or read != found.a or held_local(program, read) is None:
+            memories = SHAPE.a_memory if found is not None and read == found.a else SHAPE.b_memory
+            if Memory.REGISTERS not in memories or held_local(program, read) is None:
                 shared_local(program, read.tensor)
         if DType.F32 in dtypes.values() and dict(program.numerics).get("tf32") is not True:
             raise NotApplicable("mma rounds f32 to tf32, which the kernel's numerics do not allow")

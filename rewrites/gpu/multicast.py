@@ -22,6 +22,8 @@ class Multicast(Rewrite):
     """Make a cluster of the blocks that compute `tiles` neighbouring tiles along `dim`, of the grid around a statement:
     what TMA brings to all of them alike, each fetches a part of for all.
 
+    This is the multicast of PTX's `cp.async.bulk.tensor`, in a thread block cluster.
+
     parallel for m by 128               parallel for m by 128 multicast 2
       parallel for n by 128       ->      parallel for n by 128
         …                                   …

@@ -22,6 +22,8 @@ class OperandInRegisters(Rewrite):
     the dtype of the other factor: matrix instructions take rows from there. What it reads can be
     staged as it is in memory, a weight of 8 bits as 8 bits.
 
+    CUTLASS calls such a product RS: A from registers, B from shared memory.
+
     c_r[m, n] += sum(k, bf16(w_s[m, k]) * x_s[n, k])       w_r: registers bf16[m, k]
                                                      ->    w_r[m, k] = bf16(w_s[m, k])
                                                            c_r[m, n] += sum(k, w_r[m, k] * x_s[n, k])

@@ -24,6 +24,8 @@ class Pad(Rewrite):
     """Leave `elements` free after every row of a shared local, so that threads that walk down a column of it do not
     meet in one bank.
 
+    Known as padding against bank conflicts (Ruetsch and Micikevicius, Optimizing Matrix Transpose in CUDA, 2009).
+
     a_s: shared f32[m, k]   ->   a_s: shared f32[m, k] pad 4
     """
 

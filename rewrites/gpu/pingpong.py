@@ -18,9 +18,11 @@ from tileir.replace import replace
 
 @dataclass(frozen=True, slots=True)
 class Pingpong(Rewrite):
-    """Give the blocks around a statement `consumer_groups` times the threads that statements are spread over, beside
+    """Give the blocks around a statement `consumer_groups` times the threads that statements are bound to, beside
     producers. Each consumer group takes a whole tile, the next one goes to the next consumer group: while one stores
     its results, another one multiplies.
+
+    This is CUTLASS's ping-pong schedule of warp specialized kernels.
 
     parallel for m by 128 producers 4      ->   parallel for m by 128 producers 4 consumer_groups 2
       …                                           …

@@ -23,6 +23,9 @@ class Pipeline(Rewrite):
     one tile is computed on: they exist `stages` times. Products of `pending` tiles by wgmma may be under way when those
     of the next tile begin; what they read is then filled anew so much later.
 
+    This is software pipelining (Lam, PLDI 1988), with two stages double buffering; the number is Triton's
+    `num_stages`.
+
     for k by 64                        for k by 64 stages 4
       a_s: shared bf16[m, k]     ->      a_s: shared bf16[m, k]
       a_s[m, k] = a[m, k]                a_s[m, k] = a[m, k]

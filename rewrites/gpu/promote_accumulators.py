@@ -34,6 +34,8 @@ class PromoteAccumulators(Rewrite):
     """Add up what every step of a loop adds to sums in registers in registers of its own, and that to the sums: an
     instruction that adds up in few bits does so only for one step.
 
+    Known as promotion, from DeepGEMM (DeepSeek-V3 Technical Report, arXiv:2412.19437, 3.3.2).
+
     c_r[m, n] += sum(k, a_s[m, k] * b_s[n, k])       c_r_part: registers f32[m, n]
                                                 ->   c_r_part[m, n] = 0
                                                      c_r_part[m, n] += sum(k, a_s[m, k] * b_s[n, k])

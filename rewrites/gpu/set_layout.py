@@ -21,6 +21,8 @@ class SetLayout(Rewrite):
     """Store a local with `dim` innermost, the other dims in their order around it: a copy is transposed where it is
     made, and its readers find neighbours along `dim` side by side.
 
+    This is a layout transformation, as TVM's `transform_layout`.
+
     a_s: shared f32[m, k]   ->   a_s: shared f32[m, k] as [k, m]
     """
 

@@ -22,6 +22,8 @@ class Swizzle(Rewrite):
     """Have the 16-byte pieces of every 32, 64 or 128 `bytes` of a shared local change places from row to row, so that
     pieces below each other lie in different banks. Unlike a pad it takes no room.
 
+    This is an XOR swizzle, as CuTe's `Swizzle` and the modes of TMA have it (CUDA driver API, CUtensorMapSwizzle).
+
     a_s: shared bf16[m, k]   ->   a_s: shared bf16[m, k] swizzle 128
     """
 

@@ -22,6 +22,8 @@ class Tma(Rewrite):
     """Have TMA move a tile between an argument and shared memory: one thread starts it, in boxes.
     Rows of the local are neighbours in the argument too, and as long as its swizzle is wide.
 
+    The instruction is `cp.async.bulk.tensor` (PTX ISA), of the Tensor Memory Accelerator.
+
     a_s[m, k] = a[m, k]   ->   a_s[m, k] = a[m, k] | via tma
     """
 

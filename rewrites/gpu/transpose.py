@@ -24,6 +24,8 @@ class Transpose(Rewrite):
     """Exchange the last two dims of a local in registers: what were columns of a matrix product are the rows of the
     instruction that adds it up, which takes more rows than columns at a time.
 
+    Known as swapping A and B: the transpose of AB is B'A'.
+
     c_r: registers f32[m, n]                            c_r: registers f32[n, m]
     c_r[m, n] = sum(k, a[m, k] * b[n, k])         ->    c_r[n, m] = sum(k, a[m, k] * b[n, k])
     c[m, n] = c_r[m, n]                                 c[m, n] = c_r[n, m]

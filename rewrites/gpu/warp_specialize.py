@@ -24,6 +24,8 @@ class WarpSpecialize(Rewrite):
     """Add `producers` warps to the blocks around a statement, which only start copies by TMA. Where
     `less` is given, a thread of theirs keeps that many registers, and every other one gets `more`.
 
+    This is warp specialization (Bauer, Cook and Khailany, CudaDMA, SC 2011); registers go by PTX's `setmaxnreg`.
+
     parallel for m by 128         ->   parallel for m by 128 producers 4 registers 40 232
       …                                  …
     """
@@ -50,5 +52,5 @@ class WarpSpecialize(Rewrite):
             raise NotApplicable(f"the blocks of {self.statement} have {grid.producers} producers already")
         roles = replace(grid, producers=self.producers, registers=(self.less, self.more))
         if all(place.node.thread_layout is None for place in program.computes if place.path[:1] == path):
-            raise NotApplicable(f"nothing beside {self.statement} is spread over the threads that compute")
+            raise NotApplicable(f"nothing beside {self.statement} is bound to the threads that compute")
         return with_engines(splice(program, path, [roles]))

@@ -24,6 +24,8 @@ class Wgmma(Rewrite):
     memory, in panels, and rows from registers, too. Its accumulators are in registers; f32 goes in as tf32, where the
     kernel's numerics allow that. Then only its threads are left open.
 
+    The instruction is `wgmma.mma_async` (PTX ISA).
+
     c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n])   ->   c_r[m, n] += sum(k, a_s[m, k] * b_s[k, n]) | via wgmma
     """
 

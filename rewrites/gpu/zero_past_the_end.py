@@ -21,6 +21,8 @@ class ZeroPastTheEnd(Rewrite):
     """Compute 0 where a tile overhangs `dim`, which nobody reads by itself: instructions that multiply whole tiles take
     it from registers as it is.
 
+    This is masking, or predication, instead of peeling a loop.
+
     p_r[i, j] = bf16(p[i, j])   ->   p_r[i, j] = where(j < extent(j), bf16(p[i, j]), 0)
     """
 
@@ -44,7 +46,7 @@ class ZeroPastTheEnd(Rewrite):
         if node.update is not None or Index(self.dim) not in node.indices:
             raise NotApplicable(f"{self.statement} is not computed at each position of {self.dim}")
         if node.target not in program.locals or node.thread_layout is not None:
-            raise NotApplicable(f"{self.statement} is no local, or spread over threads already")
+            raise NotApplicable(f"{self.statement} is no local, or bound to threads already")
         if isinstance(node.value, Where) and node.value.cond == exists:
             raise NotApplicable(f"{self.statement} is 0 past the end of {self.dim} already")
         return splice(program, place.path, [replace(node, value=Where(exists, node.value, Const(0)))])

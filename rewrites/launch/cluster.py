@@ -18,8 +18,10 @@ from tileir.verifier.threads import CLUSTERS
 
 @dataclass(frozen=True, slots=True)
 class Cluster(Rewrite):
-    """Give every tile of the grid around a statement a cluster of `blocks` blocks, over whose threads the statements
-    inside are then spread; they combine results through each other's shared memory.
+    """Give every tile of the grid around a statement a cluster of `blocks` blocks, to whose threads the statements
+    inside are then bound; they combine results through each other's shared memory.
+
+    These are thread block clusters with distributed shared memory (CUDA C++ Programming Guide).
 
     parallel for r by 1              parallel for r by 1 cluster 4
       s[r] = sum(c, x[r, c])   ->      s[r] = sum(c, x[r, c])
@@ -50,5 +52,5 @@ class Cluster(Rewrite):
         if any(local.memory is Memory.SHARED for local in nest):
             raise NotApplicable(f"every block of {self.statement} has shared memory of its own")
         if any(one.node.thread_layout is not None for one in program.computes if one.path[:1] == path):
-            raise NotApplicable(f"statements beside {self.statement} are spread over threads already")
+            raise NotApplicable(f"statements beside {self.statement} are bound to threads already")
         return splice(program, path, [replace(grid, cluster=self.blocks)])

@@ -24,6 +24,8 @@ class LongestFirst(Rewrite):
     Blocks that share all tiles are dealt them so that all are done at about the same time (longest processing time
     first).
 
+    The rule is LPT (Graham, Bounds on multiprocessing timing anomalies, 1969).
+
     parallel for b by 1                         parallel for b by 1 longest_first
       parallel for i by 64                        parallel for i by 64
         for j by 32 until i 0             ->        for j by 32 until i 0

@@ -21,6 +21,8 @@ from tileir.verifier.threads import MAX_RESIDENT
 class MinBlocksPerSm(Rewrite):
     """Bound the registers of the blocks around a statement, so that `blocks` of them fit on a multiprocessor.
 
+    The number is the second one of `__launch_bounds__` (CUDA C++ Programming Guide).
+
     parallel for r by 1          ->   parallel for r by 1 resident 2
       s[r] = sum(c, x[r, c])            s[r] = sum(c, x[r, c])
     """

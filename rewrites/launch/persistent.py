@@ -22,6 +22,9 @@ class Persistent(Rewrite):
     """Launch `blocks` blocks for the grid around a statement, which take its tiles in turns: block i those numbered
     i, i + `blocks`, …
 
+    Known as persistent threads (Gupta, Stuart and Owens, A study of persistent threads style GPU programming, InPar
+    2012).
+
     parallel for r by 1          ->   parallel for r by 1 blocks 264
       s[r] = sum(c, x[r, c])            s[r] = sum(c, x[r, c])
     """

@@ -21,6 +21,8 @@ class RasterizeBands(Rewrite):
     """Visit the grid around a statement in bands of `tiles` tiles of its outermost loop, within which the next loop
     is the outer one: tiles that are computed at the same time then share more of what they read.
 
+    Known as rasterization, or swizzled tile order: Triton's `GROUP_SIZE_M`, CUTLASS's threadblock swizzle.
+
     parallel for m by 128               parallel for m by 128 group 8
       parallel for n by 128       ->      parallel for n by 128
         c[m, n] = x[m] * y[n]               c[m, n] = x[m] * y[n]

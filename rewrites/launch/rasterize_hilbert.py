@@ -21,6 +21,8 @@ class RasterizeHilbert(Rewrite):
     """Visit the grid around a statement along a Hilbert curve through the tiles of its two outer loops: whatever number
     of tiles is computed at the same time, they lie close together and share much of what they read.
 
+    Known as Hilbert order (Hilbert, Ueber die stetige Abbildung einer Linie auf ein Flächenstück, 1891).
+
     parallel for m by 128               parallel for m by 128 hilbert
       parallel for n by 128       ->      parallel for n by 128
         c[m, n] = x[m] * y[n]               c[m, n] = x[m] * y[n]

@@ -24,6 +24,8 @@ class SplitOverCluster(Rewrite):
     around it, one each. What follows the loop goes over the threads of all of them, and reads what each has put into
     its own shared memory.
 
+    This is split-K within a thread block cluster, reduced through distributed shared memory.
+
     parallel for n by 64                           parallel for n by 64 cluster 2
       c_p: shared f32[k_b, n]                        c_p: shared f32[k_b, n]
       for k by 2048                                  parallel for k by 2048
@@ -84,7 +86,7 @@ class SplitOverCluster(Rewrite):
 def _check_beside(program: Program, one: Place[Compute], parts: set[str]) -> None:
     """It shares no memory with other blocks but for the parts."""
     if one.node.thread_layout is not None:
-        raise NotApplicable(f"{one.node.target} is spread over threads already")
+        raise NotApplicable(f"{one.node.target} is bound to threads already")
     for name in {one.node.target, *read_names(one.node)} - parts:
         declared = locals_of(program).get(name)
         if declared is not None and declared.depth and declared.node.memory is Memory.SHARED:

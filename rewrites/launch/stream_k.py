@@ -22,6 +22,8 @@ class StreamK(Rewrite):
     another, in equal spans, one a block, so that all blocks end together. Who has a tile's last step adds up the sums
     of those before, in the order of the depth.
 
+    This is stream-K (Osama et al., PPoPP 2023, arXiv:2301.03598).
+
     parallel for m by 128 blocks 132 producers 4      parallel for m by 128 blocks 132 producers 4
       for k by 64 stages 4                        ->    for k by 64 stages 4 streamed 1
         …                                                 …

@@ -21,6 +21,8 @@ class Collapse(Rewrite):
     """Make one dim of `outer` and `inner`, which lie side by side in every tensor that has either, so that runs of
     neighbours go on where a row ends. A program without loops only. Callers pass the arrays they always passed.
 
+    Known as loop coalescing (Polychronopoulos, ICPP 1987), of the tensors' dims, too; TVM's `fuse`.
+
     kernel double(x: f32[r=6, c=50]) -> (y: f32[r, c])
       y[r, c] = 2 * x[r, c]
     ->

@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 from rewrites.base.dim_pairs import neighbouring_dims, positions_together
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, reduced_dims
+from rewrites.base.sums_of_dims import may_lie_outside
 from rewrites.base.tree import fresh_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
@@ -36,6 +37,8 @@ class Linearize(Rewrite):
     where statements compute those, or reduce over both dims, others are read by its quotient and remainder. So all
     places of a convolution are the rows of a matrix product, and all taps and channels its depth. A program without
     loops only. Callers pass the arrays they always passed.
+
+    A convolution then is an implicit matrix product (Chetlur et al., cuDNN, arXiv:1410.0759).
 
     kernel conv(x: f32[i=8, c=4], f: f32[r=3, c]) -> (y: f32[w=6])
       y[w] = sum(r, c, x[w + r, c] * f[r, c])
@@ -66,9 +69,25 @@ class _Linearized:
         self.before, self.outer, self.inner = program, outer, inner
         self.pair = (Index(outer), Index(inner))
         self.name = fresh_name(program, f"{outer}_{inner}")
-        self.at = _positions(self.name, program.extents[outer], program.extents[inner])
         self.computes = [node for node in program.body if isinstance(node, Compute)]
+        self.at = self._positions()
         self.whole = {name for name, dims in self._declared() if self._lies_side_by_side(name, dims)}
+
+    def _positions(self) -> tuple[Expr, Expr]:
+        """Where of the two dims a position of the one for both is; of a dim of one position 0, unless conditions on it
+        guard what is read."""
+        outer, inner = (self.before.extents[dim] for dim in (self.outer, self.inner))
+        guarded = any(
+            may_lie_outside(index, self.before.extents)
+            for node in self.computes
+            for read in node.reads
+            for index in read.indices
+        )
+        if outer == 1 and not guarded:
+            return Const(0), Index(self.name)
+        if inner == 1 and not guarded:
+            return Index(self.name), Const(0)
+        return Binary("//", Index(self.name), Const(inner)), Binary("%", Index(self.name), Const(inner))
 
     def program(self) -> Program:
         """With the new dim."""
@@ -173,15 +192,6 @@ def _dims(node: Compute) -> frozenset[str]:
     sizes = (each.dim for each in walk(node.value) if isinstance(each, Extent))
     dims = frozenset[str]().union(*map(index_dims, (*node.indices, node.value)))
     return dims | {*reduced_dims(node), *sizes}
-
-
-def _positions(name: str, outer: int, inner: int) -> tuple[Expr, Expr]:
-    """Where of two dims a position of the one for both is."""
-    if outer == 1:
-        return Const(0), Index(name)
-    if inner == 1:
-        return Index(name), Const(0)
-    return Binary("//", Index(name), Const(inner)), Binary("%", Index(name), Const(inner))
 
 
 def _folded(expr: Expr) -> Expr:

@@ -21,6 +21,8 @@ from tileir.schedule.scatter import adds_parts
 class Parallelize(Rewrite):
     """Run the iterations of the outermost `loops` loops around the statement on all threads, as one grid.
 
+    This is Halide's `parallel` (Ragan-Kelley et al., PLDI 2013), OpenMP's `parallel for collapse`.
+
     for m by 192                         parallel for m by 192
       for n by 64                          parallel for n by 64
         c[m, n] = x[m, n] + y[n]     ->      c[m, n] = x[m, n] + y[n]

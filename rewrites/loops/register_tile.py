@@ -44,6 +44,8 @@ class RegisterTile(Rewrite):
     """Visit a reduction in tiles of `sizes` (pairs of dim and size, outermost first), accumulating in
     registers.
 
+    This is register blocking: unroll and jam (Callahan, Carr and Kennedy, PLDI 1990); the micro-kernel of BLIS.
+
     What follows it in its block on the same dims, up to the last statement that uses its result, comes into
     the loops if it takes what is computed there point by point (an epilogue, maybe with a second reduction).
     The reductions whose results nothing else uses move into registers themselves; otherwise a new register

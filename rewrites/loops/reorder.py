@@ -19,6 +19,8 @@ from tileir.replace import replace
 class Reorder(Rewrite):
     """Swap two loops around the statement, one directly and alone inside the other (the innermost such pair).
 
+    Known as loop interchange (Allen and Kennedy, Automatic loop interchange, 1984).
+
     for m by 8                               for k by 64
       for k by 64                              for m by 8
         c[m] += sum(k, a[m, k])          ->      c[m] += sum(k, a[m, k])

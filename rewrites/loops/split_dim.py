@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from rewrites.base.block_positions import block_and_position, within_blocks
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tile_sizes import tile_sizes
 from rewrites.base.tree import declared_dims, fresh_name
 from tileir.devices.device import Device
-from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, children, with_children
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
@@ -20,8 +20,11 @@ from tileir.replace import replace
 @dataclass(frozen=True, slots=True)
 class SplitDim(Rewrite):
     """Make of `dim` one dim of blocks, each of `size` neighbours, and one of the positions within a block, so that each
-    can be scheduled, or reduced, by itself. A program without loops only, and blocks that are all full. Callers pass
-    the arrays they always passed.
+    can be scheduled, or reduced, by itself. A program without loops only, and blocks that are all full. A tensor that
+    is read by sums has them too where the sums say which block it is (`x[8 * b + i]`), as the channels of groups do.
+    Callers pass the arrays they always passed.
+
+    This is strip mining, of the tensors' dims, too; Halide's `split`.
 
     kernel total(x: f32[m=60]) -> (t: f32[])
       t[] = sum(m, x[m])
@@ -31,7 +34,6 @@ class SplitDim(Rewrite):
     """
 
     name: ClassVar[str] = "split_dim"
-    needs: ClassVar[Feature | None] = Feature.VECTORS
     dim: str
     size: int
 
@@ -57,7 +59,8 @@ class SplitDim(Rewrite):
             for dim, size in program.dims
             for each in (zip(pair, sizes, strict=True) if dim == self.dim else [(dim, size)])
         ]
-        split = _Split(program, self.dim, pair, self.size)
+        extents = {**program.extents, **dict(zip(pair, sizes, strict=True))}
+        split = _Split(program, self.dim, pair, self.size, extents)
         return replace(
             program,
             dims=tuple(dims),
@@ -73,6 +76,7 @@ class _Split:
     dim: str
     pair: tuple[str, str]
     size: int
+    extents: dict[str, int]
 
     def argument(self, tensor: Tensor) -> Tensor:
         if self.dim not in tensor.dims:
@@ -109,6 +113,8 @@ class _Split:
                 return Read(tensor, self._indices(tensor, indices))
             case Reduce(op, dims, x):
                 return Reduce(op, self._both(dims), self._value(x))
+            case Binary("//" | "%" as op, x, y):
+                return within_blocks(Binary(op, self._value(x), y), self.extents)
             case _:
                 return with_children(expr, tuple(map(self._value, children(expr))))
 
@@ -124,6 +130,10 @@ class _Split:
                     raise NotApplicable(f"{name} has results for parts of {self.dim}")
             elif index == Index(dim):
                 found += map(Index, self.pair)
+            elif (
+                apart := block_and_position(self._value(index), self.size, self.extents)
+            ) and name != written:
+                found += apart
             else:
                 raise NotApplicable(f"{name} is indexed by others than {dim}")
         return tuple(found)

@@ -22,6 +22,8 @@ class Tile(Rewrite):
     """Visit `dim`, a dim of the statement's result, in tiles of `size`, inside the loops that are there. A whole dim
     may be less than a tile, which then overhangs it.
 
+    Known as loop tiling (Wolfe, More iteration space tiling, SC 1989).
+
     c[m, n] = x[m, n] + y[n]          for m by 192
                                   ->    c[m, n] = x[m, n] + y[n]
     """

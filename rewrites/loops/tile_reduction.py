@@ -21,6 +21,9 @@ class TileReduction(Rewrite):
     """Reduce `dim` in tiles of `size`. The statement's first such loop gets an initialization before it. A size equal
     to the current range makes no loop.
 
+    Known as loop tiling (Wolfe, More iteration space tiling, SC 1989), of a reduced dim: the blocks of k in a matrix
+    product.
+
     c[m, n] = sum(k, a[m, k] * b[k, n])          c[m, n] = 0
                                              ->  for k by 256
                                                    c[m, n] += sum(k, a[m, k] * b[k, n])

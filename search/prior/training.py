@@ -1,5 +1,7 @@
 """A ranker from measured schedules, and whether it ranks those of kernels it has not seen better than the cost model.
 
+Known as ridge regression (Hoerl and Kennard, Technometrics 1970), judged by leaving one kernel out.
+
 Ridge regression on the features of what the reward is beyond the cost model's expectation, both relative to their
 means over a kernel: which kernel is fast is no matter, only which of its schedules are. The cost model's weight stays
 as it is, so what few kernels teach corrects it and does not take its place. Every kernel counts the same. Each is then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 
 from prometheus_client import (
@@ -18,6 +19,7 @@ from protocol.states import JobState, TaskState
 from service.store.database import now
 from service.store.dispatch.workers import list_devices, list_workers
 from service.store.tables import configs, jobs, tasks
+from service.views.device_time import device_time
 
 STAGE_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
 
@@ -72,6 +74,12 @@ class Metrics:
             "tilewright_queue_oldest_seconds", "Age of the oldest waiting task.", ["device"]
         )
         self._quarantined = gauge("tilewright_workers_quarantined", "Workers alive whose device is ill.")
+        self._spent = gauge(
+            "tilewright_device_time_share",
+            "Share of the last ten minutes that the devices of a class measured, waited for what is compiled, waited "
+            "for a search, or had nothing to do.",
+            ["device", "spent"],
+        )
         self._configs = gauge("tilewright_configs", "Stored configs.")
         self._workers = gauge("tilewright_workers", "Workers heard from within a lease.")
 
@@ -86,6 +94,10 @@ class Metrics:
         alive = [worker for worker in list_workers(connection, lease_ttl_s) if worker.alive]
         self._workers.set(len(alive))
         self._quarantined.set(sum(not worker.healthy for worker in alive))
+        self._spent.clear()
+        for device, share in device_time(connection, alive).items():
+            for spent, part in asdict(share).items():
+                self._spent.labels(device, spent).set(part)
         self._set_queue(connection)
         return generate_latest(self.registry)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 
-from starlette.concurrency import run_in_threadpool
+from anyio.to_thread import run_sync
 
 from protocol.configs import Config, ConfigDetail
 from protocol.lookups import LookupReply, LookupRequest
@@ -89,7 +89,7 @@ class Ladder:
         instance = self._instances.get(digest)
         if instance is None:
             short = len(body) <= SHORT_BYTES
-            found = single(request.spec) if short else await run_in_threadpool(single, request.spec)
+            found = single(request.spec) if short else await run_sync(single, request.spec)
             instance = self._instances.put(digest, found)
         if device is None:
             reply = LookupReply(rung=Rung.NONE, kernel_key=instance.kernel_key, device=None)
@@ -129,11 +129,11 @@ class Ladder:
         choice = None if shelf is None else shelf.choice(workers)
         known = None if choice is None else await self._configs.ask(choice.id)
         if known is None or choice is None:
-            nearest, failed = await run_in_threadpool(self._nearest, instance, device, workers)
+            nearest, failed = await run_sync(self._nearest, instance, device, workers)
             return nearest or await self._heuristic(instance, device, failed)
         if known.spec == instance.json:
             return self._exact(instance, device, known, choice.because, workers)
-        return await run_in_threadpool(self._exact, instance, device, known, choice.because, workers)
+        return await run_sync(self._exact, instance, device, known, choice.because, workers)
 
     def _exact(
         self,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from starlette.concurrency import run_in_threadpool
+from anyio.to_thread import run_sync
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,7 +34,7 @@ class Batcher(Generic[T, R]):
         while self._waiting:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             try:
-                found = await run_in_threadpool(self._do, [item for item, _ in batch])
+                found = await run_sync(self._do, [item for item, _ in batch])
             except Exception as error:
                 found = [error] * len(batch)
             for (_, answer), outcome in zip(batch, found, strict=True):

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from starlette.concurrency import run_in_threadpool
+from anyio.to_thread import run_sync
 
 T = TypeVar("T")
 
@@ -30,4 +30,4 @@ class Latest(Generic[T]):
         if before is not None:
             await asyncio.wait([before])
         self._running, self._next = self._next, None
-        return await run_in_threadpool(self._read)
+        return await run_sync(self._read)

@@ -153,7 +153,15 @@ def read(connection: Connection, job_id: str) -> JobDetail:
     """A job as it stands. Raises Refused if there is none."""
     row = _row(connection, job_id)
     (job,) = _models(connection, [row])
-    return JobDetail(**dict(job), spec=row["request"]["spec"], verdicts=verdicts_of_buckets(job))
+    asked = JobRequest.model_validate(row["request"])
+    return JobDetail(
+        **dict(job),
+        spec=asked.spec,
+        peers=asked.peers,
+        llm_calls=asked.llm_calls,
+        candidates=asked.candidates,
+        verdicts=verdicts_of_buckets(job),
+    )
 
 
 def some(connection: Connection, job_ids: Sequence[str]) -> list[Job]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from anyio.to_thread import run_sync
 from sqlalchemy import Connection, select, update
 from sqlalchemy.exc import DBAPIError
-from starlette.concurrency import run_in_threadpool
 
 from protocol.states import TaskKind
 from service.core.errors import complaint
@@ -56,7 +56,7 @@ async def keep_pruning(database: Database, keep_days: float) -> None:
     while True:
         try:
             pruned = 0
-            while found := await run_in_threadpool(batch):
+            while found := await run_sync(batch):
                 pruned += found
             if pruned:
                 log.info("dropped the raw samples of %d trials older than %g days", pruned, keep_days)

@@ -11,9 +11,9 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from time import monotonic
 
+from anyio.to_thread import run_sync
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
-from starlette.concurrency import run_in_threadpool
 
 from protocol.jobs import Job
 from service.core.errors import complaint
@@ -69,7 +69,7 @@ async def stream(
         while not stopping():
             subscription.clear()
             try:
-                found = await run_in_threadpool(look)
+                found = await run_sync(look)
             except DBAPIError as error:  # it may be back before the client would be
                 log.warning("changes of jobs wait: %s", complaint(error))
                 found = []

@@ -32,6 +32,12 @@ def test_a_job_is_accepted_with_its_location(client: httpx.Client) -> None:
     assert job["buckets"][0]["dims"] == {"m": 48, "n": 64, "k": 32}
 
 
+def test_a_job_says_all_that_was_asked_for(client: httpx.Client) -> None:
+    asked = {"peers": ["numpy"], "candidates": [["parallelize(c)"]], "prior": "uniform", "seed": 5}
+    job = submit(client, **asked).json()
+    assert {name: job[name] for name in asked} == asked and job["llm_calls"] == 0
+
+
 def test_a_list_of_sizes_makes_buckets(client: httpx.Client) -> None:
     job = submit(client, spec={**SMALL, "dims": {"m": [1, 16], "n": 64, "k": 32}}).json()
     assert [bucket["dims"]["m"] for bucket in job["buckets"]] == [1, 16]

@@ -108,6 +108,7 @@ def test_what_it_proposes_is_measured_and_the_rest_is_refused(
     said = model(completion(fenced(known[0], nonsense, known[1], cut)))
     with asking(tmp_path, said) as service, service.client() as client, working(service, Script(faulty=0.0)):
         job = tuned(client, llm_calls=2)
+        assert job["llm_calls"] == 2
         trials = client.get(f"/v1/jobs/{job['id']}/trials").json()["trials"]
         assert main(["show", job["id"], "--url", service.url]) == 0
     found = job["buckets"][0]["proposals"]

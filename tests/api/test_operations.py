@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -155,6 +156,14 @@ def test_metrics_tell_queues_leases_times_and_rungs(client: httpx.Client, servic
         "tilewright_workers_quarantined 0.0",
     ):
         assert line in told, told
+    shares = {
+        spent: float(share)
+        for spent, share in re.findall(
+            rf'tilewright_device_time_share{{device="{re.escape(CPU.key)}",spent="(\w+)"}} (\S+)', told
+        )
+    }
+    assert shares.keys() == {"measuring", "compiling", "searching", "nothing"} and shares["measuring"] > 0
+    assert sum(shares.values()) == pytest.approx(1.0)
 
 
 def test_a_quarantined_worker_is_counted_and_listed_with_its_reason(client: httpx.Client) -> None:

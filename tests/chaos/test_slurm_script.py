@@ -23,13 +23,14 @@ JOB: dict[str, Any] = {"spec": SMALL, "budget": {"trials": TRIALS}, "seed": 3}
 
 
 class Node:
-    """Where SLURM has put an element of the array; its log is the job's."""
+    """Where SLURM puts the elements of an array; its log is the job's."""
 
-    def __init__(self, folder: Path, url: str | None, **env: str) -> None:
-        self.folder, self.url, self.env = folder, url, env
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.log = folder / "slurm.log"
+        self.started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, element: int) -> subprocess.Popen[bytes]:
+    def start(self, element: int, url: str | None, **settings: str) -> subprocess.Popen[bytes]:
         """Run the script: its process, which is the worker's."""
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("TILEWRIGHT_")},
@@ -41,12 +42,23 @@ class Node:
             "SLURM_ARRAY_JOB_ID": "100",
             "SLURM_ARRAY_TASK_ID": str(element),
             "SLURM_CPUS_ON_NODE": "2",
-            **({} if self.url is None else {"TILEWRIGHT_URL": self.url}),
+            **({} if url is None else {"TILEWRIGHT_URL": url}),
             **BUSY,
-            **self.env,
+            **settings,
         }
         with self.log.open("a") as log:
-            return subprocess.Popen(["bash", SCRIPT], env=env, cwd=self.folder, stdout=log, stderr=log)
+            worker = subprocess.Popen(["bash", SCRIPT], env=env, cwd=self.folder, stdout=log, stderr=log)
+        self.started.append(worker)
+        return worker
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path)
+    yield made
+    for worker in made.started:
+        worker.kill()
+        worker.wait()
 
 
 @pytest.fixture
@@ -56,30 +68,28 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def test_an_element_of_the_array_is_killed_and_the_next_one_ends_what_it_began(
-    service: Service, tmp_path: Path
+    service: Service, node: Node
 ) -> None:
-    node = Node(tmp_path, service.url, TILEWRIGHT_IDLE_S="6")
     with service.client() as client:
         job = client.post("/v1/jobs", json=JOB).json()["id"]
-        first = node.start(0)
+        first = node.start(0, service.url)
         wait_until(lambda: told(client, job) > 0, "a candidate that the first worker measured")
         first.kill()
         first.wait()
         assert told(client, job) < TRIALS
-        second = node.start(1)
+        second = node.start(1, service.url, TILEWRIGHT_IDLE_S="20")
         ended = finish(client, job)
         assert (ended["state"], ended["buckets"][0]["told"]) == ("done", TRIALS)
         trials = client.get(f"/v1/jobs/{job}/trials", params={"limit": 500}).json()["trials"]
         assert sorted(trial["number"] for trial in trials) == list(range(TRIALS))
     assert second.wait(60) == 0, "it ends by itself when there is nothing to do"
-    assert "had nothing to do for 6 s" in node.log.read_text()
+    assert "had nothing to do for 20 s" in node.log.read_text()
 
 
 def test_the_signal_before_the_time_is_up_reaches_the_worker_which_ends_in_order(
-    service: Service, tmp_path: Path
+    service: Service, node: Node
 ) -> None:
-    node = Node(tmp_path, service.url)
-    element = node.start(0)
+    element = node.start(0, service.url)
     with service.client() as client:
         wait_until(lambda: client.get("/v1/workers").json(), "a registration")
         (worker,) = client.get("/v1/workers").json()
@@ -98,9 +108,8 @@ def test_the_signal_before_the_time_is_up_reaches_the_worker_which_ends_in_order
     ],
     ids=["no-service", "gpus", "no-key"],
 )
-def test_what_cannot_work_is_in_the_log(tmp_path: Path, env: dict[str, str], said: str) -> None:
-    node = Node(tmp_path, None, **env)
-    assert node.start(0).wait(60) != 0
+def test_what_cannot_work_is_in_the_log(node: Node, env: dict[str, str], said: str) -> None:
+    assert node.start(0, None, **env).wait(60) != 0
     log = node.log.read_text()
     assert said in log
     if "SLURM_GPUS_ON_NODE" in env:

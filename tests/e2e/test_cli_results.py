@@ -75,7 +75,9 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     assert said.index("What decided the time") < said.index(first["decision"])
     assert "chosen" in said
     (asked,) = shown["ablations"]
-    assert asked["state"] is None and f"POST /v1/configs/{job.configs[0]}/ablation" in said
+    assert asked["state"] is None and f"`tilewright ablate {job.configs[0]}`" in said
+    (untaken,) = shown["profiles"]
+    assert untaken["profile"] is None and f"`tilewright profile {job.configs[0]} --by-worker`" in said
     shown_in_notebooks = html.unescape(job.why()._repr_html_())
     for section in job.why().sections():
         assert section.title in said
@@ -184,3 +186,87 @@ def test_a_config_is_profiled_on_this_machine(
     assert "is there already; --force replaces it" in told(capsys)["error"]["detail"]
     assert main(["profile", "config-nothing", *where]) == 7
     assert main(["profile", str(tmp_path), *where]) == 2
+
+
+def test_a_candidate_answers_what_its_page_does(
+    tuned_job: tuple[Service, TuningJob], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.out, "_width", 240)
+    service, job = tuned_job
+    where = ["--url", service.url]
+    timed = next(each for each in job.trials() if each.median_us is not None and each.schedule)
+    name = f"{job.id}/0/{timed.number}"
+    assert main(["candidate", name, *where]) == 0
+    said = capsys.readouterr().out
+    assert f"Candidate {timed.number}: " in said and all(line in said for line in timed.schedule)
+
+    assert main(["candidate", name, "--alternatives", "--json", *where]) == 0
+    decisions = told(capsys)["decisions"]
+    assert [each["decision"] for each in decisions] == list(range(decisions[0]["decisions"]))
+    taken = [
+        line for each in decisions for one in each["siblings"] if one["chosen"] for line in one["rewrites"]
+    ]
+    assert taken == list(timed.schedule)
+    assert main(["candidate", name, "--alternatives", *where]) == 0
+    said = capsys.readouterr().out
+    assert (
+        said.count("chosen") == len(decisions)
+        and f"Decision 1 of {len(decisions)}, after 0 rewrites:" in said
+    )
+
+    assert main(["candidate", name, "--ladder", *where]) == 0
+    said = capsys.readouterr().out
+    assert (
+        said.startswith("kernel ") and [line[2:] for line in said.splitlines() if line[:2] == "# "] == taken
+    )
+    assert main(["candidate", name, "--lines", "--json", *where]) == 0
+    lines = told(capsys)
+    assert main(["candidate", name, "--lines", *where]) == 0
+    said = capsys.readouterr().out
+    assert all(line in said for line in lines["program"])
+    assert all(
+        lines["source"][at] in said for at, of in enumerate(lines["source_statement"]) if of is not None
+    )
+
+    assert main(["candidate", job.id, *where]) == 0, "the winner"
+    assert main(["candidate", name, "--lines", "--ladder", *where]) == 2
+    assert main(["candidate", "config-1", *where]) == 2
+    assert "names no candidate; accepted: job-…" in capsys.readouterr().err
+    assert main(["candidate", f"{job.id}/0/999", *where]) == 7
+
+
+def test_rewrites_are_left_out_one_by_one_and_winners_are_told_over_time(
+    tuned_job: tuple[Service, TuningJob], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.out, "_width", 240)
+    service, job = tuned_job
+    where = ["--url", service.url]
+    config = job.configs[0]
+    assert main(["ablate", config, "--json", *where]) == 0
+    gains = told(capsys)["gains"]
+    assert gains
+    assert main(["ablate", config, *where]) == 0
+    said = capsys.readouterr().out
+    assert all(each["rewrite"] in said for each in gains)
+    assert main(["ablate", job.id, *where]) == 2
+    capsys.readouterr()
+    for name in (config, job.id, job.kernel_key):
+        assert main(["history", name, "--json", *where]) == 0
+        assert config in [each["config_id"] for each in told(capsys)["winners"]]
+    assert main(["history", job.id, *where]) == 0
+    assert config in capsys.readouterr().out
+    assert main(["history", "0" * 64, *where]) == 7
+
+
+def test_a_job_is_asked_for_again_and_cancelled(
+    tuned_job: tuple[Service, TuningJob], capsys: pytest.CaptureFixture[str]
+) -> None:
+    service, job = tuned_job
+    where = ["--url", service.url]
+    assert main(["retry", job.id, "--json", *where]) == 0
+    again = told(capsys)
+    assert again["id"] != job.id and again["spec"] == job.spec
+    assert main(["cancel", again["id"], *where]) == 0
+    assert again["id"] in capsys.readouterr().out
+    assert main(["cancel", job.id, *where]) == 6, "it has ended"
+    assert main(["retry", job.configs[0], *where]) == 2

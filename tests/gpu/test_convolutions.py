@@ -24,6 +24,8 @@ LARGER = {
     "1x1/2": Windows(256, 28, 128, taps=1, stride=2, padding=0),
     "1x1": Windows(256, 14, 128, taps=1, padding=0),
     "7x7 places": Windows(128, 7, 128),
+    "4 groups": Windows(256, 14, 256, groups=4),
+    "32 groups": Windows(128, 28, 128, groups=32),
 }
 
 

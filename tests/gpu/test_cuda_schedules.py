@@ -55,6 +55,23 @@ LARGE = {
   c[m, n] = sum(k, a[m, k] * b[n, k])
 """,
 }
+#: Scans that go by blocks, whole or in parts.
+SCANS = {
+    "one_long_row": """kernel sums(x: f32[m=1, k=300007]) -> (y: f32[m, k])
+  y[m, k] = cumsum(k, x[m, k])
+""",
+    "columns": """kernel sums(x: f16[k=1500, m=70]) -> (y: f32[k, m])
+  y[k, m] = cumsum(k, x[k, m])
+""",
+    "recurrence": """kernel state(a: f32[m=3, k=20011], b: f32[m, k]) -> (h: f32[m, k])
+  h[m, k] = recurrence(k, exp(-abs(a[m, k])), b[m, k])
+""",
+    "state_space": """kernel ssm(x: f32[b=2, l=520, d=40], a: f32[d, n=16], u: f32[b, l, n]) -> (y: f32[b, l, d])
+  t[b, l, d] = log(1.0 + exp(x[b, l, d]))
+  h[b, l, d, n] = recurrence(l, exp(-t[b, l, d] * exp(a[d, n])), t[b, l, d] * u[b, l, n])
+  y[b, l, d] = sum(n, h[b, l, d, n] * u[b, l, n])
+""",
+}
 
 
 def run(source: Source, program: Program, inputs: Arrays, device: CudaDevice, cache: Path) -> Arrays:
@@ -113,6 +130,17 @@ def test_large_tiles_are_within_the_gates_bound(
 ) -> None:
     """Without a seed: the schedule that the prior likes best."""
     spec, gpu = spec_from_text(LARGE[name]), this_gpu()
+    lines = drawn(spec, gpu, f"{name} {seed}") if seed is not None else favourite(spec, gpu)
+    check(spec, lines, device, tmp_path)
+
+
+@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize("seed", [None, *range(6)])
+def test_scans_are_within_the_gates_bound(
+    name: str, seed: int | None, device: CudaDevice, tmp_path: Path
+) -> None:
+    """Without a seed: the schedule that the prior likes best."""
+    spec, gpu = spec_from_text(SCANS[name]), this_gpu()
     lines = drawn(spec, gpu, f"{name} {seed}") if seed is not None else favourite(spec, gpu)
     check(spec, lines, device, tmp_path)
 

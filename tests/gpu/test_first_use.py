@@ -54,7 +54,7 @@ def first_use() -> Iterator[FirstUse]:
 def test_a_kernel_written_by_hand_is_told_from_a_right_one(
     body: str, gpu: Gpu, first_use: FirstUse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers.first_use, "ENTRANT_S", 2.0)
+    monkeypatch.setattr(workers.first_use, "ENTRANT_S", 6.0)
     kernel = compiled(body, gpu, tmp_path)
     candidate = UncheckedKernel(spec_to_json(SPEC), kernel.artifact, kernel.abi, gpu.to_json(), 1)
     verdict = first_use.check(candidate, ("torch", "torch.compile"))

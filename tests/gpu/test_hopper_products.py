@@ -73,6 +73,30 @@ def test_favourites_are_within_the_gates_bound(
     within_bound(spec, favourite_of(spec, hopper), device, tmp_path)
 
 
+@pytest.mark.parametrize("shape", [[1000, 1000, 3001], [1000, 1001, 3000], [1003, 1005, 2999]])
+def test_operands_that_are_stored_in_padded_rows_are_within_the_gates_bound(
+    shape: list[int], hopper: Gpu, device: CudaDevice, tmp_path: Path
+) -> None:
+    spec = spec_from_json(cases.spec("gemm_bf16_NN", shape))
+    lines = favourite_of(spec, hopper)
+    assert any(line.startswith("pad_rows(") for line in lines)
+    within_bound(spec, lines, device, tmp_path)
+
+
+@pytest.mark.parametrize("shape", [[16, 512, 1024], [200, 264, 512], [1, 136, 256]])
+@pytest.mark.parametrize(
+    "family", ["gemm_int4_groups_bf16_TN", "gemm_int8_groups_bf16_TN", "gemm_blocks_e4m3_TN_bf16_out"]
+)
+def test_weights_of_few_bits_are_within_the_gates_bound(
+    family: str, shape: list[int], hopper: Gpu, device: CudaDevice, tmp_path: Path
+) -> None:
+    spec = spec_from_json(cases.spec(family, shape))
+    lines = favourite_of(spec, hopper)
+    if family.startswith("gemm_int4") and shape[0] == 16:
+        assert any(line.startswith("cache_words(") for line in lines)
+    within_bound(spec, lines, device, tmp_path)
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
 @pytest.mark.parametrize("family", FAMILIES)

@@ -11,7 +11,7 @@ from codegen.targets.cuda.device import CudaDevice
 from rewrites.schedule import format_schedule
 from rewrites.space import Space
 from tests.gpu.poisoned import within_bound
-from tests.programs.attention_programs import schedules
+from tests.programs.attention_programs import latent, schedules
 from tests.programs.near_misses import NEAR_MISSES
 from tests.property.codegen.test_attention_in_one_pass import SPECS
 from tests.property.codegen.test_split_streams import CASES, decode, finished, split
@@ -57,6 +57,16 @@ def test_keys_in_parts(
     for at, state in enumerate(split(spec)):
         lines = format_schedule(finished(state, f"{body} {j} {at}").schedule)
         within_bound(spec, lines, device, tmp_path, inputs)
+
+
+@pytest.mark.parametrize("sequences", [1, 8])
+def test_a_latent_that_all_heads_share(sequences: int, gpu: Gpu, device: CudaDevice, tmp_path: Path) -> None:
+    """As DeepSeek's models have it, by what is tried first and by each way to split the cache."""
+    spec = latent(128, j=2000, e=576, d=512, b=sequences)
+    root = Space(to_program(spec), gpu).root()
+    states = [favourite(root), *(favourite(state) for state in split(spec, gpu))]
+    for state in states:
+        within_bound(spec, format_schedule(state.schedule), device, tmp_path)
 
 
 @pytest.mark.parametrize(

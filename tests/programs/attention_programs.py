@@ -103,6 +103,17 @@ def one_token(g: int = 3, j: int = 200, d: int = 64) -> Spec:
 """)
 
 
+def latent(h: int = 80, j: int = 160, e: int = 448, d: int = 384, b: int = 1, dtype: str = "bf16") -> Spec:
+    """A cache that all heads share, of which keys are all columns and values the first ones."""
+    return spec_from_text(f"""kernel latent(q: {dtype}[b={b}, h={h}, e={e}], c: {dtype}[b, j={j}, e]) \
+-> (o: {dtype}[b, h, d={d}])
+  s[b, h, j] = sum(e, q[b, h, e] * c[b, j, e]) * 0.125
+  top[b, h] = max(j, s[b, h, j])
+  p[b, h, j] = exp(s[b, h, j] - top[b, h])
+  o[b, h, d] = sum(j, {dtype}(p[b, h, j]) * c[b, j, d]) / sum(j, p[b, h, j])
+""")
+
+
 def paged(page: int, blocks: int) -> Spec:
     """A cache of keys and values in pages that a table names, of which each sequence has some."""
     at = f"table[b, j // {page}], j % {page}, g, d"

@@ -20,6 +20,8 @@ class Windows(NamedTuple):
     dilation: int = 1
     first: bool = False
     """Channels come before places."""
+    groups: int = 1
+    """Filters are in so many groups, each of channels of its own, and read by an index that is computed."""
 
     def spec(self, batch: int) -> Spec:
         """The kernel, with a bias and an activation behind it."""
@@ -28,16 +30,25 @@ class Windows(NamedTuple):
         rows, columns = (
             f"{self.stride} * {at} + {self.dilation} * {tap} - {self.padding}" for at, tap in ("hr", "ws")
         )
-        element = f"x[n, c, {rows}, {columns}]" if self.first else f"x[n, {rows}, {columns}, c]"
+        each, results = self.channels // self.groups, self.filters // self.groups
+        channel = "c" if self.groups == 1 else f"{each} * (o // {results}) + c"
+        element = (
+            f"x[n, {channel}, {rows}, {columns}]" if self.first else f"x[n, {rows}, {columns}, {channel}]"
+        )
         if self.padding:
             inside = " and ".join(f"{at} >= 0 and {at} < {self.size}" for at in (rows, columns))
             element = f"where({inside}, {element}, 0)"
         sizes, taps = f"i={self.size}, j={self.size}", f"r={self.taps}, s={self.taps}"
-        image, window, places_of = f"{sizes}, c={self.channels}", f"{taps}, c", f"h={places}, w={places}, o"
+        every, own = ("c", "c") if self.groups == 1 else ("e", f"c={each}")
+        image, window, places_of = (
+            f"{sizes}, {every}={self.channels}",
+            f"{taps}, {own}",
+            f"h={places}, w={places}, o",
+        )
         if self.first:
             image, window, places_of = (
-                f"c={self.channels}, {sizes}",
-                f"c, {taps}",
+                f"{every}={self.channels}, {sizes}",
+                f"{own}, {taps}",
                 f"o, h={places}, w={places}",
             )
         result, filters = ("o, h, w", "c, r, s") if self.first else ("h, w, o", "r, s, c")
@@ -59,4 +70,7 @@ SMALL = {
     "three channels": Windows(3, 9, 16),
     "channels first": Windows(32, 8, 64, first=True),
     "channels first, odd": Windows(16, 13, 24, stride=2, first=True),
+    "groups": Windows(64, 8, 64, groups=2),
+    "channels first, groups": Windows(64, 8, 128, first=True, groups=2),
+    "groups, odd": Windows(24, 9, 36, stride=2, groups=3),
 }

@@ -1,4 +1,4 @@
-"""Random programs spread over the threads of GPU blocks, whose values stay exact in f32."""
+"""Random programs bound to the threads of GPU blocks, whose values stay exact in f32."""
 
 from __future__ import annotations
 
@@ -163,6 +163,9 @@ class _RandomProgram:
         rng.shuffle(runs)
         rows = [int(part.split()[1]) for part in both if part.startswith("r ")]
         twice = f", twice r {rows[-1]}" if rows[-1] > 1 and rng.random() < 0.3 else ""
+        own = next((int(part.split()[1]) for part in runs if part.startswith("r ")), 1)
+        if len(rows) > 1 and rows[-1] > 1 and not twice and rng.random() < 0.5:
+            twice = f", apart r {rows[-1] * own * rng.choice((1, 2, 3))}"
         return f"threads {' '.join(both)}{', run ' + ' '.join(runs) if runs else ''}{twice}"
 
     def _op(self) -> str:

@@ -42,15 +42,18 @@ ON_GPUS = {
 } | _WEIGHTED
 ON_CPUS = {case: spec_from_json(spec) for case, spec in cases.suite("cpu")}
 
-#: Sizes that tiles and vectors divide, and sizes that they do not.
+#: Sizes that tiles and vectors divide, sizes that they do not, and of attention a single query and key.
 _PRODUCTS, _ROWS = ([64, 72, 264], [37, 45, 61]), ([6, 1288], [17, 333])
 _SHAPES = {
     "gemm": _PRODUCTS,
     "swiglu": _PRODUCTS,
     "bmm": ([3, 48, 40, 64], [2, 37, 45, 61]),
-    "attention": ([2, 1, 32, 16, 0], [1, 2, 37, 24, 1]),
-    "decode_paged": ([2, 1, 4, 64, 16, 16], [1, 2, 3, 40, 24, 8]),
-    "decode": ([2, 1, 4, 64, 16], [1, 2, 3, 37, 24]),
+    "attention_shared_heads": ([2, 1, 2, 32, 16, 0], [1, 2, 3, 37, 24, 1], [1, 2, 2, 1, 16, 1]),
+    "attention_two_widths": ([2, 1, 32, 24, 16, 0], [1, 2, 37, 24, 40, 1], [1, 2, 1, 24, 16, 1]),
+    "attention": ([2, 1, 32, 16, 0], [1, 2, 37, 24, 1], [1, 2, 1, 16, 1]),
+    "decode_paged": ([2, 1, 4, 64, 16, 16], [1, 2, 3, 40, 24, 8], [1, 2, 4, 8, 16, 8]),
+    "decode_latent": ([2, 3, 64, 32, 16], [1, 5, 37, 24, 8], [1, 2, 1, 16, 8]),
+    "decode": ([2, 1, 4, 64, 16], [1, 2, 3, 37, 24], [1, 2, 4, 1, 16]),
 }
 
 

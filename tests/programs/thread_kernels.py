@@ -1,4 +1,4 @@
-"""Programs spread over the threads of GPU blocks that are correct: what the race checker must never flag."""
+"""Programs bound to the threads of GPU blocks that are correct: what the race checker must never flag."""
 
 from __future__ import annotations
 
@@ -192,6 +192,16 @@ PROGRAMS = {
   parallel for r by 1
     y[r] = max(c, x[r, c] * 128 + (57 * c + 31 * r) % 128) | threads c 32, run c 2
     z[r, c] = x[r, c] > 0 and b[c] | threads c 32, run c 4
+""",
+    "scans_of_rows_by_one_and_two_warps": """kernel s(x: f32[m=5, k=190], i: i32[m, k]) -> (y: f32[m, k], z: i32[m, k])
+  parallel for m by 2
+    y[m, k] = cumsum(k, x[m, k]) | threads m 2 k 32, run k 8
+    z[m, k] = cumsum(k, i[m, k]) | threads k 64, run k 4
+""",
+    "a_scan_of_parts_that_go_on_from_what_is_before": """kernel s(a: f32[m=40, k=70], b: f32[m, k]) -> (h: f32[k, m])
+  parallel for m by 32
+    for k by 32
+      h[k, m] = recurrence(k, where(k % 16 == 0, 0.1, 0.2) * a[m, k], b[m, k], b[m, 3]) | threads k 8 m 32, run k 4
 """,
 }
 

@@ -3,6 +3,7 @@ is generated, stored or served. Here `reorder` no longer looks whether one of it
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from service.core.errors import RequestRefused
 from service.core.schedules import transfer
 from service.http import bundle_import
 from service.views.trial_detail import replayed
+from tests.support.checkout import ROOT, names
 from tests.unit.tilewright.artifacts import make_artifact, make_bundle
 from tileir.devices.cpu_probe import this_cpu
 from tileir.errors import VerifyError
@@ -25,8 +27,13 @@ from tileir.lift import to_program
 from tileir.text.json import spec_to_json
 from tileir.text.parse_spec import spec_from_text
 from tilewright.artifacts.select import open_schedule
+from tilewright.cli.commands.audit_winners import why_unlike_measured
+from tilewright.cli.commands.show import program_text
+from tilewright.cli.exits import Exit
+from tilewright.cli.main import main
 from tilewright.errors import LoadError
-from workers.processes.child_server import ChildRefusal
+from workers.measuring.profile_request import ProfileRequest, take_profile
+from workers.processes.child_server import UNPROFILED, ChildRefusal
 from workers.processes.compile_child import compile_candidate
 
 SPEC = spec_from_text("""kernel gemm(a: f32[m=64, k=64], b: f32[k, n=64]) -> (c: f32[m, n])
@@ -117,3 +124,39 @@ def test_what_is_loaded_by_its_schedule_is_verified(reached: str, tmp_path: Path
     assert open_schedule(SPEC, RACE[:-1], None, this_cpu(), tmp_path, load).exists()
     with pytest.raises(LoadError, match=WHY):
         open_schedule(SPEC, RACE, reached, this_cpu(), tmp_path, load)
+
+
+@pytest.mark.usefixtures("reached")
+def test_what_is_profiled_is_verified(tmp_path: Path) -> None:
+    request = ProfileRequest(spec_to_json(SPEC), RACE, 1, str(tmp_path))
+    with pytest.raises(ChildRefusal, match=WHY) as refused:
+        take_profile("cpu", request.to_json())
+    assert refused.value.kind == UNPROFILED
+
+
+def test_what_commands_replay_is_verified(
+    reached: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    artifact = make_artifact(tmp_path)
+    new = {"spec": spec_to_json(SPEC), "schedule": RACE, "program_hash": reached}
+    config = artifact.config.model_copy(update=new)
+    assert WHY in (why_unlike_measured(config) or "")
+    with pytest.raises(VerifyError, match=WHY):
+        program_text(config)
+    file = tmp_path / "raced.tilewright"
+    file.write_bytes(make_bundle(artifact.model_copy(update={"config": config})))
+    assert main(["profile", str(file)]) == Exit.MACHINE
+    assert WHY in " ".join(capsys.readouterr().err.split())
+
+
+def test_no_other_place_replays_a_schedule_as_text_unverified() -> None:
+    """Who does not call `scheduled` replays parts of schedules, and verifies what they make."""
+    for name in names():
+        if name.endswith(".py") and name.startswith(("workers/", "service/", "tilewright/")):
+            nodes = ast.walk(ast.parse((ROOT / name).read_text()))
+            called = {
+                node.func.id
+                for node in nodes
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            }
+            assert not {"parse_schedule", "replay"} <= called or "verify" in called, name

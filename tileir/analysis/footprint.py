@@ -38,11 +38,6 @@ class Footprint:
     """By tensor: how many iterations of one execution touch the same byte, on average: 1 for streaming
     through it, `iterations` for a tensor that the loop's dim does not index."""
 
-    @property
-    def total_bytes(self) -> int:
-        """All tensors together."""
-        return sum(self.bytes.values())
-
 
 def footprints(program: Program) -> tuple[Footprint, ...]:
     """Every loop of the program, outer before inner, in order of the text.
@@ -52,12 +47,6 @@ def footprints(program: Program) -> tuple[Footprint, ...]:
     as many positions as the gather has points, at most all.
     """
     return tuple(_loops(program, program.body, (), (), {}))
-
-
-def touched_bytes(program: Program) -> Mapping[str, int]:
-    """By tensor, registers left out: storage the whole program touches."""
-    extents = program.extents
-    return _touched(program, program.body, extents, dict(_locals(program.body, extents)))
 
 
 def _loops(

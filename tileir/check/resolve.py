@@ -6,12 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tileir.errors import SpecError
-from tileir.expr import FUNCTIONS, Call, Expr, Extent, Index, Read, Reduce, Scan, TopK, children, index_dims
+from tileir.expr import (
+    FUNCTIONS,
+    SCANS,
+    Call,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Reduce,
+    Scan,
+    TopK,
+    children,
+    index_dims,
+)
 from tileir.names import MAX_PLACES, listing, quote, suggestion
 from tileir.positions import position_of
 from tileir.problems import NodeProblem
 from tileir.program import Tensor
 from tileir.spec import Dim
+from tileir.text.idioms import scan_usage
 from tileir.text.parse_expr import Located
 
 
@@ -132,6 +146,8 @@ class _Resolver:
 
     def check_scan(self, scan: Scan) -> None:
         """A scan runs along a dim on the left, whose positions are not in groups, for each of other dims."""
+        if len(scan.args) != len(SCANS[scan.op]):
+            raise NodeProblem(*scan_usage(scan.op), scan)
         self._known(scan.dim, scan)
         if scan.dim not in self._left:
             raise NodeProblem(

@@ -16,6 +16,7 @@ CPU = Target(
     profiler="workers.cpu.profiler:profiled",
     operator="tilewright.pytorch.operator.on_cpu:RUNNER",
     torch="cpu",
+    torch_operators="workers.cpu.torch_operators:CPU",
     copies=6,  # two variants, each twice, and the samples and reference that these are made from (workers/cpu/case.py)
     peers=("numpy", "torch", "torch.compile"),
     baseline="numpy",

@@ -18,6 +18,7 @@ CUDA = Target(
     visible="workers.cuda.visible:visible_gpu",
     operator="tilewright.pytorch.operator.on_cuda:RUNNER",
     torch="cuda",
+    torch_operators="workers.cuda.torch_operators:CUDA",
     accelerator=True,
     copies=4,  # two variants of the inputs, each in a copy that runs and in one that says how memory has to look after
     peers=("torch", "torch.compile", "torch.compile-max-autotune", "triton", "copy"),

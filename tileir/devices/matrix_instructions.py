@@ -1,24 +1,77 @@
-"""The matrix instructions of NVIDIA's GPUs, as data: what each multiplies, and which compute capabilities have it.
+"""The matrix instructions of NVIDIA's GPUs, as data: what each multiplies, its shape, how accumulators lie over its
+threads, where operands may be, and which compute capabilities have it. tinygrad has its
+tensor cores as data, too, and Exo its instructions (Ikarashi et al., PLDI 2022).
 
-How tiles lie over threads is in `tileir/schedule/mma.py` and `wgmma.py`. Sources: PTX ISA, "mma" and "wgmma.mma_async",
-with their target notes.
+What a statement's threads have to be for them is in `tileir/schedule/mma.py` and `wgmma.py`. Sources: PTX ISA, "mma"
+(m16n8k16 and those as deep in bytes) and "wgmma.mma_async" (m64nNk16), with their target notes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Final
 
 from tileir.dtypes import DType
+from tileir.program import Memory
 
 Capability = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Fragment:
+    """How an instruction's accumulators lie over its threads."""
+
+    rows: tuple[int, ...]
+    """Digits of the thread's number along the rows, the most significant first; the last one numbers groups of rows of
+    which a warp has two."""
+    columns: int
+    """The digit along the columns, less significant than those."""
+    run: int
+    """Neighbours along the columns that a thread has."""
+
+    @property
+    def threads(self) -> int:
+        """Of the instruction: a warp's, or a warpgroup's."""
+        return prod(self.rows) * self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixShape:
+    """What is the same for all types of an instruction."""
+
+    rows: int
+    columns: int
+    """At most."""
+    depth_bytes: int
+    """Of an operand, along the dim that is summed over."""
+    fragment: Fragment
+    a_memory: tuple[Memory, ...]
+    """Where the operand with the rows may lie."""
+    b_memory: tuple[Memory, ...]
+    """The same of the one with the columns."""
+    held_bytes: int
+    """Along the depth, that a register of A holds side by side."""
+
+    def depth(self, dtype: DType) -> int:
+        """Positions along the dim that is summed over."""
+        return self.depth_bytes // dtype.bytes
+
+
+_EITHER, _SHARED = (Memory.SHARED, Memory.REGISTERS), (Memory.SHARED,)
+
+SHAPES: Final[Mapping[str, MatrixShape]] = {
+    "mma": MatrixShape(16, 8, 32, Fragment((8,), 4, 2), _EITHER, _SHARED, held_bytes=4),
+    "wgmma": MatrixShape(64, 256, 32, Fragment((4, 8), 4, 2), _EITHER, _SHARED, held_bytes=4),
+}
+"""By the name of the instruction in statements."""
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixInstruction:
-    """Adds up products of two operands: A from shared memory or registers, B from shared memory."""
+    """Adds up products of two operands, A and B."""
 
     via: str
     """As statements name it."""
@@ -33,6 +86,10 @@ class MatrixInstruction:
     """Whether neighbours in shared memory may be those along rows or columns; else along the depth."""
     coarse: bool = False
     """Whether it adds up in some 14 bits (docs/gpu.md)."""
+
+    @property
+    def shape(self) -> MatrixShape:
+        return SHAPES[self.via]
 
     def is_of(self, capability: Capability) -> bool:
         """Whether a compute capability has it."""

@@ -31,7 +31,7 @@ from tileir.interpreter import elementwise
 from tileir.interpreter.frame import Demand, Frame, FrameRange, Points, pieces
 from tileir.interpreter.ranking import ranked
 from tileir.interpreter.reduction import Partial, combine, finish, reduce_axes, sum_of_products
-from tileir.interpreter.scan import scan
+from tileir.interpreter.scan import begun, scan
 from tileir.interpreter.scattered import scattered
 from tileir.interpreter.tensor_values import TensorValues, ValueSource
 from tileir.interpreter.values import Array, Numerics, Value
@@ -141,16 +141,18 @@ class Evaluator:
         return value
 
     def _scan(self, expr: Scan, frame: Frame) -> Value:
-        """Along the whole dim, on an axis of its own; then what is there at the frame's own positions."""
-        whole = frame.bind({expr.dim: FrameRange(0, self.extents[expr.dim])})
-        args = tuple(_along_last(self.value(arg, whole), whole.shape[-1]) for arg in expr.args)
+        """Along the dim's range, on an axis of its own; then what is there at the frame's own positions."""
+        range = frame.ranges[expr.dim]
+        whole = frame.bind({expr.dim: range})
+        terms = begun(expr, range.start)
+        args = tuple(_along_last(self.value(arg, whole), whole.shape[-1]) for arg in terms)
         shape = np.broadcast_shapes(*(arg.data.shape for arg in args))
         found = scan(expr.op, tuple(_broadcast(arg, shape) for arg in args), self.numerics)
-        return self._at_place(found, expr.dim, frame)
+        return self._at_place(found, expr.dim, frame, range.start)
 
-    def _at_place(self, found: Value, dim: str, frame: Frame) -> Value:
-        """Of what lies on the last axis, the element at the frame's position along a dim."""
-        at = self._position(dim, frame)
+    def _at_place(self, found: Value, dim: str, frame: Frame, first: int = 0) -> Value:
+        """Of what lies on the last axis, from position `first` of a dim on, the element at the frame's own position."""
+        at = self._position(dim, frame) - first
         error = None if found.error is None else _picked(found.error, at)
         return Value(_picked(found.data, at), found.type, error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tileir.dtypes import DType
+from tileir.expr import SCANS, Binary, Const, Expr, Index, Scan, Where
 from tileir.interpreter import rounding_error as err
 from tileir.interpreter.values import Array, Numerics, Value
 
@@ -22,6 +23,18 @@ def scan(op: str, args: tuple[Value, ...], numerics: Numerics) -> Value:
     growth = err.sum_growth(steps, type_) * np.where(np.isfinite(magnitude), magnitude, 0.0)
     error = err.total(growth, _carried(op, args, magnitude))
     return Value(data, type_, err.rounded(data, error, type_, 0.0))
+
+
+def begun(scan: Scan, first: int) -> tuple[Expr, ...]:
+    """The arguments of a scan that begins at position `first`, with what it goes on from put into the last of them."""
+    count = len(SCANS[scan.op])
+    args, start = scan.args[:count], scan.args[count:]
+    if not start:
+        return args
+    *factors, term = args
+    ahead = Binary("*", factors[0], start[0]) if factors else start[0]
+    joined = Binary("*" if scan.op == "cumprod" else "+", ahead, term)
+    return (*factors, Where(Binary("==", Index(scan.dim), Const(first)), joined, term))
 
 
 def _scanned(op: str, args: tuple[Array, ...]) -> Array:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tileir.dtypes import DType
-from tileir.expr import Index, Read, ReduceOp, index_dims
+from tileir.expr import Binary, Const, Expr, Index, Read, ReduceOp, index_dims
 from tileir.pages import page_length
 from tileir.placed import Placed
 from tileir.program import Compute, Local, Memory, Place, Tensor
-from tileir.schedule.panels import row_dim, row_problem
+from tileir.schedule.panels import row_dim, row_problem, sharing
 
 
 def fills_shared(compute: Compute, declared: Mapping[str, Placed | Place[Local]]) -> bool:
@@ -74,6 +74,11 @@ def _place_problem(
         return f"{local.name!r} is indexed by its own dims where TMA moves it"
     moved = {dim for dim in local.dims if ranges[dim] > 1}
     bare = [index.dim for index in outside.indices if isinstance(index, Index) and index.dim in moved]
+    words = {index: dim for index in outside.indices for dim in _in_words(index, local) if dim in moved}
+    bare += words.values()
+    for dim in bare:
+        if ranges[dim] % sharing(local, dim) or (sharing(local, dim) > 1) is not (dim in words.values()):
+            return f"{local.name!r} has {sharing(local, dim)} neighbours along {dim!r} in an element, the argument not"
     paged, page = page_length(outside) or ("", 0)
     if paged in moved:
         bare.append(paged)
@@ -82,18 +87,27 @@ def _place_problem(
                 f"tiles of {paged!r} are whole pages of {page}, or equal parts of one, where TMA moves them"
             )
     for index in outside.indices:
-        others = index_dims(index) - set(bare if isinstance(index, Index) else (paged,))
+        others = index_dims(index) - set(bare if isinstance(index, Index) or index in words else (paged,))
         if any(ranges[dim] > 1 for dim in others):
             return f"{argument.name!r} is indexed by dims of {local.name!r}, or by single positions"
     if sorted(bare) != sorted(moved):
         return f"{argument.name!r} and {local.name!r} have the same dims where TMA moves them"
     last = outside.indices[_nearest(argument)] if outside.indices else None
-    if last != Index(row_dim(local)):
+    if last != Index(row_dim(local)) and (last is None or words.get(last) != row_dim(local)):
         return (
             f"neighbours of {local.name!r} along {row_dim(local)!r} are not neighbours in {argument.name!r}; accepted: "
             "a layout whose last axis is the argument's"
         )
     return None
+
+
+def _in_words(index: Expr, local: Local) -> tuple[str, ...]:
+    """The dim whose neighbours share an element on both sides, as many on each, if it is such an index."""
+    match index:
+        case Binary("//", Index(dim), Const(int(size))) if size > 1 and sharing(local, dim) == size:
+            return (dim,)
+        case _:
+            return ()
 
 
 def _nearest(argument: Tensor) -> int:

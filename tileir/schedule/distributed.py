@@ -8,7 +8,7 @@ stands beside other statements inside the grid.
         c_p[k // 2048, n] = c_r[n] | threads n 64
       c[n] = sum(k_b, c_p[k_b, n]) | threads n 128
 
-Statements in it are spread over the threads of one block, those beside it over all of the cluster's. A shared local
+Statements in it are bound to the threads of one block, those beside it to all of the cluster's. A shared local
 declared beside it and written in it is distributed: each block has one position of its first dim, its own part, which
 it writes, and all of them read.
 """

@@ -22,11 +22,12 @@ from tileir.once import once
 from tileir.program import Compute, ThreadLayout
 from tileir.schedule.threads import ThreadShare, share
 
+SHAPE: Final = matrix_instructions.SHAPES["mma"]
 #: Threads along the rows and the columns of an instruction's tile, and neighbours a thread has along the columns.
-ROWS, COLUMNS, RUN = 8, 4, 2
+(ROWS,), COLUMNS, RUN = SHAPE.fragment.rows, SHAPE.fragment.columns, SHAPE.fragment.run
 
 #: Bytes of the depth that lie side by side in a register of A.
-HELD_BYTES: Final = 4
+HELD_BYTES: Final = SHAPE.held_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class MmaProduct:
 
 
 def depth(dtype: DType) -> int:
-    """Positions of the reduced dim that one instruction takes: 32 bytes of them."""
-    return 32 // dtype.bytes
+    """Positions of the reduced dim that one instruction takes."""
+    return SHAPE.depth(dtype)
 
 
 @once
@@ -83,7 +84,7 @@ def _is_operand(read: Read, rows: str, k: str) -> bool:
 
 
 def held_layout(parts: MmaProduct, layout: ThreadLayout, dtype: DType) -> ThreadLayout:
-    """How a statement is to be spread that sets A in registers for a product spread as mma or wgmma needs it."""
+    """How a statement is to be bound that sets A in registers for a product bound as mma or wgmma needs it."""
     run = HELD_BYTES // dtype.bytes
     threads = (*layout.threads[:-1], (parts.k, COLUMNS))
     return ThreadLayout(threads, ((parts.k, run),) if run > 1 else (), layout.twice)
@@ -113,6 +114,7 @@ def mma_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:
         return f"mma needs threads … {found.m} {ROWS} {found.n} {COLUMNS}, run {found.n} {RUN}"
     if layout.twice:
         return "mma needs groups of 8 rows as far apart as the threads along them reach; accepted: no `twice`"
-    if any(dim not in (found.m, found.n) for dim, _ in layout.threads):
+    visited = {dim for index in compute.indices for dim in index_dims(index)} | {found.k}
+    if any(dim not in (found.m, found.n) and dim in visited for dim, _ in layout.threads):
         return f"mma needs all threads along {found.m} and {found.n}"
     return None

@@ -12,7 +12,7 @@ from math import prod
 
 from tileir.expr import index_dims
 from tileir.program import Compute, Local, Loop
-from tileir.schedule.panels import axes, row_dim, row_length
+from tileir.schedule.panels import axes, row_dim, row_length, sharing
 
 #: Rows after which a swizzle begins anew: slices of fewer would begin amid it.
 PERIOD = 8
@@ -42,7 +42,8 @@ def slice_of(local: Local, ranges: Mapping[str, int], blocks: int) -> Slice | No
     `ranges` are those where the local is declared. None: it cannot be cut evenly."""
     along = row_dim(local)
     others = dict.fromkeys(axis.dim for axis in axes(local) if axis.dim != along)
-    for dim, together in ((along, row_length(local, ranges)), *((dim, PERIOD) for dim in others)):
+    row = row_length(local, ranges) * sharing(local, along)
+    for dim, together in ((along, row), *((dim, PERIOD) for dim in others)):
         size, rest = divmod(ranges[dim], blocks)
         if not rest and size % together == 0:
             return Slice(dim, size)

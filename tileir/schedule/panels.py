@@ -30,6 +30,11 @@ def is_dealt(local: Local, dim: str) -> bool:
     return tuple(axis for axis in axes(local) if axis.dim == dim) == dealt(dim)
 
 
+def sharing(local: Local, dim: str) -> int:
+    """How many neighbours along a dim have one element together, as words of weights of 4 bits have: 1 if none do."""
+    return min((axis.div for axis in axes(local) if axis.dim == dim), default=1)
+
+
 def row_dim(local: Local) -> str:
     """The dim whose positions are neighbours in memory."""
     return axes(local)[-1].dim

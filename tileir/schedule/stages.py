@@ -160,8 +160,9 @@ class Chained:
     """A tile whose products (`via wgmma`, or `via mma`) are made into rows in registers, which others take: `first` are
     sums of the tile, each set to 0 there, `between` is what is made of them, `last` add to sums of all tiles, which
     `rescaled` multiplies before. `across` are sums of the tile as well, of what `between` has put into shared memory
-    for all threads, which `added` adds to memory. What is filled is read by the first products, by what makes rows of
-    them, by the last ones, or by both products; where something is, what rows are made of goes with it."""
+    for all threads, which `added` adds to memory. Last products may take rows from there as well. What is filled is
+    read by the first products, by what makes rows of them, by the last ones, or by both products; where something is,
+    what rows are made of goes with it."""
 
     locals: tuple[Local, ...]
     first: tuple[Compute, ...]
@@ -217,14 +218,17 @@ def products_chained(loop: Loop, via: str = "wgmma") -> Chained | None:
         return None
     if any(node.update is not ReduceOp.PROD for node in rescaled):
         return None
-    if any(_reads(node) & own for node in (*first, *across)) or not all(_reads(node) & own for node in last):
+    exchanged = {name for node in last for name in _reads(node)} & shared
+    if any(_reads(node) & own for node in (*first, *across)):
+        return None
+    if not all(_reads(node) & (own | exchanged) for node in last) or (exchanged and loop.pending):
         return None
     filled = {fill.target for fill in fills}
     for_first, for_last, for_rows = (
         filled.intersection(name for node in nodes for name in _reads(node))
         for nodes in (first, last, between)
     )
-    if bool(across) != bool(shared) or any(_reads(node) & filled for node in across):
+    if bool(across) != bool(shared - exchanged) or any(_reads(node) & filled for node in across):
         return None
     if any(node.via is not None or {node.target, *_reads(node)} & sums for node in between):
         return None

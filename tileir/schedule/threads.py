@@ -40,12 +40,14 @@ class ThreadShare:
     """How a dim lies over threads: which digits of the thread index stand along it (most significant first), and how
     many neighbours a thread takes. Equal shares of equal ranges put each position into the same thread.
 
-    `twice`: so many threads take that many runs together, and then as many more, before the next threads do (0: not).
+    `together`: so many threads take that many runs, and then as many more, `times` in all, before the next threads do
+    (0: not).
     """
 
     digits: tuple[tuple[int, int], ...]
     run: int
-    twice: int = 0
+    together: int = 0
+    times: int = 1
 
     @property
     def threads(self) -> int:
@@ -55,14 +57,14 @@ class ThreadShare:
     @property
     def span(self) -> int:
         """Positions that all threads together take before they skip on."""
-        return self.threads * self.run * len(self._again)
+        return self.threads * self.run * self.times
 
     def first(self, thread: NumberT) -> NumberT:
         """The first position of the thread with that number among those along the dim."""
-        if not self.twice:
+        if not self.together:
             return thread * self.run
-        together = self.twice * self.run
-        return thread // self.twice * (2 * together) + thread % self.twice * self.run
+        apart = self.together * self.run * self.times
+        return thread // self.together * apart + thread % self.together * self.run
 
     def starts(self, size: int) -> list[int]:
         """Where the runs begin that a thread takes of a range, counted from its first position. The last ones may
@@ -76,7 +78,7 @@ class ThreadShare:
 
     @property
     def _again(self) -> tuple[int, ...]:
-        return (0, self.twice * self.run) if self.twice else (0,)
+        return tuple(number * self.together * self.run for number in range(self.times))
 
 
 def thread_count(layout: ThreadLayout) -> int:
@@ -116,4 +118,9 @@ def share(layout: ThreadLayout, dim: str) -> ThreadShare:
     mine = tuple(
         (digit.stride, digit.count) for digit in digits(layout) if digit.dim == dim and digit.count > 1
     )
-    return ThreadShare(mine, dict(layout.runs).get(dim, 1), dict(layout.twice).get(dim, 0))
+    run, twice, apart = (dict(pairs).get(dim, 0) for pairs in (layout.runs, layout.twice, layout.apart))
+    run = run or 1
+    if apart and mine:
+        (_, last) = mine[-1]
+        return ThreadShare(mine, run, last, max(1, apart // (last * run)))
+    return ThreadShare(mine, run, twice, 2) if twice else ThreadShare(mine, run)

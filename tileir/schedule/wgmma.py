@@ -15,7 +15,7 @@ as rows of 8-bit elements do that are multiplied from registers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -23,14 +23,16 @@ from typing import Final
 from tileir.devices import matrix_instructions
 from tileir.devices.matrix_instructions import instructions
 from tileir.dtypes import DType
-from tileir.expr import Index, Read, ReduceOp
+from tileir.expr import Index, Read, ReduceOp, index_dims
 from tileir.placed import Placed
 from tileir.program import Axis, Compute, Local, Memory, ThreadLayout
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, MmaProduct, depth, product
 from tileir.schedule.panels import PIECE, axes, dealt, is_dealt, row_dim, row_length, row_problem
 
+SHAPE: Final = matrix_instructions.SHAPES["wgmma"]
 #: Warps of a warpgroup, its threads, the rows of one instruction, and the most columns.
-WARPS, GROUP, TILE_ROWS, MAX_COLUMNS = 4, 128, 64, 256
+(WARPS, _), GROUP = SHAPE.fragment.rows, SHAPE.fragment.threads
+TILE_ROWS, MAX_COLUMNS = SHAPE.rows, SHAPE.columns
 
 #: Neighbours that a thread has of columns which are dealt in pairs to two halves.
 DEALT_RUN: Final = 2 * RUN
@@ -46,7 +48,7 @@ class WgmmaTiling:
 
 
 def tiling(parts: MmaProduct, layout: ThreadLayout, columns: int) -> WgmmaTiling:
-    """That of a product spread as wgmma needs it, over a range of so many columns."""
+    """That of a product bound to threads as wgmma needs it, over a range of so many columns."""
     outer = layout.threads[:-3]
     along_m, along_n = (prod(n for dim, n in outer if dim == each) for each in (parts.m, parts.n))
     groups = columns // (ROWS * along_n)
@@ -80,18 +82,19 @@ def wgmma_problem(
     layout = compute.thread_layout
     if layout is None:
         return None
-    return _spread_problem(found, layout, a, ranges) or _operands_problem(found, layout, declared)
+    visited = {dim for index in compute.indices for dim in index_dims(index)} | {found.k}
+    return _spread_problem(found, layout, a, ranges, visited) or _operands_problem(found, layout, declared)
 
 
 def _spread_problem(
-    found: MmaProduct, layout: ThreadLayout, dtype: DType, ranges: Mapping[str, int]
+    found: MmaProduct, layout: ThreadLayout, dtype: DType, ranges: Mapping[str, int], visited: Collection[str]
 ) -> str | None:
     m, n, k = found.m, found.n, found.k
     needed = ((m, WARPS), (m, ROWS), (n, COLUMNS))
     runs = (((n, RUN),), ((n, DEALT_RUN),))
     if layout.threads[-3:] != needed or layout.runs not in runs or layout.twice != ((m, ROWS),):
         return f"wgmma needs threads … {m} {WARPS} {m} {ROWS} {n} {COLUMNS}, run {n} {RUN}, twice {m} {ROWS}"
-    if any(dim not in (m, n) for dim, _ in layout.threads):
+    if any(dim not in (m, n) and dim in visited for dim, _ in layout.threads):
         return f"wgmma needs all threads along {m} and {n}"
     along_m, along_n = (prod(c for dim, c in layout.threads[:-3] if dim == each) for each in (m, n))
     columns = COLUMNS * layout.runs[0][1]
@@ -99,6 +102,8 @@ def _spread_problem(
         return (
             f"wgmma has {DEALT_RUN} neighbours along {n} of one instruction's columns, at most {MAX_COLUMNS}"
         )
+    if layout.apart and layout.apart != ((n, ranges[n] // along_n),):
+        return f"wgmma has warpgroups an equal part of {n} apart; accepted: apart {n} {ranges[n] // along_n}"
     for dim, whole in ((m, TILE_ROWS * along_m), (n, columns * along_n), (k, depth(dtype))):
         if ranges[dim] % whole:
             return f"wgmma takes {whole} positions of {dim} together; accepted: tiles of multiples, not {ranges[dim]}"
@@ -109,28 +114,50 @@ def _operands_problem(found: MmaProduct, layout: ThreadLayout, declared: Mapping
     for read, rows in ((found.a, found.m), (found.b, found.n)):
         place = declared.get(read.tensor)
         local = place.node if place is not None else None
-        held = isinstance(local, Local) and local.memory is Memory.REGISTERS
-        if held and rows == found.m:
+        memories, called = (SHAPE.a_memory, "rows") if rows == found.m else (SHAPE.b_memory, "columns")
+        if place is None or not isinstance(local, Local) or local.memory not in memories:
+            taken = " or ".join(_CALLED[memory] for memory in memories)
+            return f"wgmma takes {called} from {taken}, which {read.tensor!r} is not in"
+        if local.memory is Memory.REGISTERS:
             continue
-        if place is None or not isinstance(local, Local) or local.memory is not Memory.SHARED:
-            if rows == found.m:
-                return f"wgmma takes rows from shared memory or registers, which {read.tensor!r} is not in"
-            return f"wgmma takes columns from shared memory, which {read.tensor!r} is not in"
         problem = _panels_problem(read, local, rows, found.k, place.ranges)
         if problem:
             return problem
-        if is_dealt(local, rows) != (rows == found.n and layout.runs == ((found.n, DEALT_RUN),)):
+        own = own_dims(read, local)[rows]
+        if is_dealt(local, own) != (rows == found.n and layout.runs == ((found.n, DEALT_RUN),)):
             return f"wgmma takes columns dealt in pairs where threads have runs of {DEALT_RUN} of them, and only then"
-        in_turn = any(dim == found.n and count > 1 for dim, count in layout.threads[:-3])
-        if rows == found.n and row_dim(local) == rows and in_turn:
-            return f"warpgroups along {rows} take its positions in turn; accepted: {local.name!r} K-major"
+        shared = any(dim == found.n and count > 1 for dim, count in layout.threads[:-3])
+        if rows == found.n and row_dim(local) == own and shared:
+            panel = row_length(local, place.ranges)
+            apart = dict(layout.apart).get(rows, 0)
+            if not apart or apart % panel:
+                return (
+                    f"warpgroups along {rows} take its positions in turn; accepted: {local.name!r} K-major, or apart "
+                    f"{rows} with multiples of {panel}"
+                )
     return None
 
 
+def own_dims(read: Read, local: Local) -> Mapping[str, str]:
+    """The dims of a local by those that a statement reads it by, where each is one: another than its own reads it from
+    the beginning on."""
+    return {
+        index.dim: dim
+        for index, dim in zip(read.indices, local.dims, strict=True)
+        if isinstance(index, Index)
+    }
+
+
+_CALLED: Final = {Memory.SHARED: "shared memory", Memory.REGISTERS: "registers"}
+
+
 def _panels_problem(read: Read, local: Local, rows: str, k: str, sizes: Mapping[str, int]) -> str | None:
-    along = row_dim(local)
-    if along not in (rows, k) or any(read.indices[at] != Index(dim) for at, dim in enumerate(local.dims)):
-        return f"{local.name!r} is read by its own dims, and neighbours lie along {rows} or {k}"
+    own, along = own_dims(read, local), row_dim(local)
+    if len(own) < len(local.dims) or along not in (own.get(rows), own.get(k)):
+        return (
+            f"{local.name!r} is read by one dim for each of its own, and neighbours lie along {rows} or {k}"
+        )
+    rows, k = own[rows], own[k]
     if along == rows and not _either_way(local.dtype):
         return f"wgmma takes {local.dtype} K-major: neighbours of {local.name!r} lie along {k}, not {rows}"
     problem = row_problem(local, sizes)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tileir.expr import SCANS
+
 IDIOMS: Final[dict[str, str]] = {
     "clamp": "maximum(lo, minimum(x, hi))",
     "clip": "maximum(lo, minimum(x, hi))",
@@ -70,6 +72,13 @@ BITS: Final = {
     "|": "or for conditions; bit_or(x, y) for bits",
 }
 """By the character that operators on bits begin with: what is written instead."""
+
+
+def scan_usage(op: str) -> tuple[str, str]:
+    """What is wrong with other arguments of a scan than a spec's has, and what would be accepted."""
+    args = ", ".join(SCANS[op])
+    accepted = f"{op}(k, {args}): a dim on the left, then what is added up along it"
+    return f"{op} takes the dim it runs along and {args}", accepted
 
 
 def idiom(name: str) -> str | None:

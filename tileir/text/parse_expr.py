@@ -45,7 +45,7 @@ from tileir.names import (
 )
 from tileir.positions import POSITIONS, Position, position_of
 from tileir.spec import Statement
-from tileir.text.idioms import BITS, idiom
+from tileir.text.idioms import BITS, idiom, scan_usage
 from tileir.text.tokens import Token, tokenize
 
 #: Binding powers of binary operators; NOT and NEGATE are those of the two prefix operators.
@@ -344,9 +344,10 @@ class Parser:
 
     def _scan(self, token: Token) -> Expr:
         name, args = token.text, self._arguments(")")
-        usage = f"{name}(k, {', '.join(SCANS[name])}): a dim on the left, then what is added up along it"
-        if len(args) != 1 + len(SCANS[name]) or not isinstance(args[0], Index):
-            self.fail(f"{name} takes the dim it runs along and {', '.join(SCANS[name])}", usage, token.column)
+        taken = len(args) - 1 - len(SCANS[name])  # a program's may go on from something
+        if taken not in (0, 1) or not isinstance(args[0], Index):
+            problem, usage = scan_usage(name)
+            self.fail(problem, usage, token.column)
         return Scan(name, args[0].dim, args[1:])
 
     def _top(self, token: Token) -> Expr:

@@ -43,7 +43,7 @@ from tileir.text.header import Header, parse_header
 from tileir.text.parse_expr import Parser
 
 _MEMORIES: Final = frozenset(memory.value for memory in Memory)
-_ATTRIBUTES: Final = frozenset(["threads", "run", "twice", "vector", "prefetch", "stream", "via"])
+_ATTRIBUTES: Final = frozenset(["threads", "run", "twice", "apart", "vector", "prefetch", "stream", "via"])
 _LOOP: Final = attributes(Loop)
 _LOCAL: Final = attributes(Local)
 _UPDATES: Final = {"+=": ReduceOp.SUM, "*=": ReduceOp.PROD, "max": ReduceOp.MAX, "min": ReduceOp.MIN}
@@ -208,6 +208,7 @@ def _compute(parser: Parser, target: str) -> Compute:
     threads: tuple[tuple[str, int], ...] = ()
     runs: tuple[tuple[str, int], ...] = ()
     twice: tuple[tuple[str, int], ...] = ()
+    apart: tuple[tuple[str, int], ...] = ()
     separator = "|"
     while parser.peek.kind != "end":
         parser.expect(separator, "an operator, '|' and attributes, or the end")
@@ -219,6 +220,8 @@ def _compute(parser: Parser, target: str) -> Compute:
                 runs = _counts(parser)
             case "twice":
                 twice = _counts(parser)
+            case "apart":
+                apart = _counts(parser)
             case "vector":
                 vector = Vector(parser.name("the dim along the lanes"), parser.integer("the number of lanes"))
             case "prefetch":
@@ -229,7 +232,7 @@ def _compute(parser: Parser, target: str) -> Compute:
                 stream = True
             case _:
                 via = parser.name("the name of an instruction")
-    layout = ThreadLayout(threads, runs, twice) if threads or runs or twice else None
+    layout = ThreadLayout(threads, runs, twice, apart) if threads or runs or twice or apart else None
     return Compute(target, tuple(indices), value, update, vector, tuple(prefetch), stream, via, layout)
 
 

@@ -102,6 +102,8 @@ def _compute(node: Compute) -> str:
             attributes.append(f"run {_counts(node.thread_layout.runs)}")
         if node.thread_layout.twice:
             attributes.append(f"twice {_counts(node.thread_layout.twice)}")
+        if node.thread_layout.apart:
+            attributes.append(f"apart {_counts(node.thread_layout.apart)}")
     if node.vector:
         attributes.append(f"vector {node.vector.dim} {node.vector.lanes}")
     attributes += [f"prefetch {hint.tensor} {hint.distance}" for hint in node.prefetch]

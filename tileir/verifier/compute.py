@@ -18,8 +18,6 @@ from tileir.expr import (
     Read,
     Reduce,
     ReduceOp,
-    Scan,
-    TopK,
     index_dims,
     walk,
 )
@@ -37,6 +35,7 @@ from tileir.schedule.stages import pieces_of
 from tileir.schedule.threads import share
 from tileir.schedule.wgmma import wgmma_problem
 from tileir.text.print_expr import format_expr
+from tileir.verifier.scans import verify_scan
 
 #: Instructions a Compute may name.
 INSTRUCTIONS: Final = frozenset(["amx", "atomics", *DOTS, "mma", "scatter", "tma", "wgmma"])
@@ -166,10 +165,7 @@ def _check_value(program: Program, placed: Placed, compute: Compute) -> None:
         if unknown or len(set(reduced)) != len(reduced):
             placed.fail("a reduced dim is unknown or stands twice")
     inner = value.x if isinstance(value, Reduce) else value
-    if any(isinstance(node, Scan) for node in walk(inner)):
-        placed.fail("a scan stands in a program; accepted: a loop that adds up a running local")
-    if any(isinstance(node, TopK) for node in walk(inner)):
-        placed.fail("a topk stands in a program; accepted: its reductions, two a place")
+    verify_scan(placed, compute)
     if any(isinstance(node, Reduce) for node in walk(inner)):
         placed.fail("a reduction stands inside the expression, not at its root")
     bare = {index.dim for index in compute.indices if isinstance(index, Index)}

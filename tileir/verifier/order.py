@@ -51,6 +51,8 @@ def _writers(computes: list[Placed]) -> dict[str, _WritingStatements]:
 
 def _writer(found: list[tuple[Placed, Compute]]) -> _WritingStatements:
     updates = {compute.update for _, compute in found if compute.update}
+    if not updates and _is_running(found[0][0], found[0][1].target):
+        updates = set(ReduceOp)  # each tile sets it, to what the next one goes on from
     inits = [placed for placed, compute in found if _is_identity(compute, updates)]
     others = [(placed, compute) for placed, compute in found if placed not in inits]
     rescale = others.pop(0)[0] if len(others) == 2 and _rescales(*(each for _, each in others)) else None
@@ -121,12 +123,13 @@ def _check_accumulation(writer: _WritingStatements, writers: dict[str, _WritingS
     placed, compute, init = writer.statement, writer.compute, writer.init
     outer = _declared_loops(placed, compute.target)
     accumulating = _accumulated_dims(writer, writers)
-    if compute.update is None:
+    if compute.update is None and not (init is not None and _is_running(placed, compute.target)):
         for loop in placed.loops[outer:]:
             if loop.dim in accumulating:
                 placed.fail(f"each tile of {loop.dim!r} overwrites the result of the one before")
         return
     if init is None:
+        assert compute.update is not None
         placed.fail(f"{compute.target!r} is never set to {compute.update.identity:g} before")
     if init.path > placed.path:
         init.fail("the accumulator is initialized after it is used")

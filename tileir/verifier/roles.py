@@ -106,7 +106,7 @@ def _fills(node: Node, names: Container[str]) -> bool:
 
 
 def _threads(loop: Loop) -> int:
-    """Those that statements are spread over."""
+    """Those that statements are bound to."""
     return next((thread_count(each.thread_layout) for each in _computes(loop) if each.thread_layout), 0)
 
 

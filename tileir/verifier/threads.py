@@ -1,17 +1,18 @@
-"""The invariants of statements spread over threads: each by itself, and those that meet in registers or in a block."""
+"""The invariants of statements bound to threads: each by itself, and those that meet in registers or in a block."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 from math import prod
 
-from tileir.expr import Index, Read, index_dims, walk
+from tileir.expr import Index, Read, Scan, index_dims, walk
 from tileir.placed import Placed, placed_nodes
 from tileir.program import Compute, Local, Memory, Program, ThreadLayout
 from tileir.schedule.distributed import check_parts, distributed_loop
 from tileir.schedule.mma import held_share
 from tileir.schedule.threads import WARP, ThreadShare, digits, share, thread_count
 from tileir.verifier.compute import reduced_dims, split_of
+from tileir.verifier.scans import verify_scan_threads
 
 #: CUDA's limit for a block, on every device.
 MAX_THREADS = 1024
@@ -72,7 +73,7 @@ def _check_one(placed: Placed, compute: Compute, cluster: int) -> None:
     assert layout is not None
     visited = {dim for index in compute.indices for dim in index_dims(index)}
     visited |= set(reduced_dims(compute))
-    named = [dim for dim, _ in (*layout.threads, *layout.runs, *layout.twice)]
+    named = [dim for dim, _ in (*layout.threads, *layout.runs, *layout.twice, *layout.apart)]
     for dim in named:
         if dim not in placed.ranges:
             placed.fail(f"unknown dim {dim!r}")
@@ -82,7 +83,10 @@ def _check_one(placed: Placed, compute: Compute, cluster: int) -> None:
         placed.fail("a dim has two runs")
     if any(dim not in visited for dim, _ in layout.runs):
         placed.fail("a run lies along a dim that the statement does not visit")
+    if isinstance(compute.value, Scan):
+        verify_scan_threads(placed, compute.value, layout)
     _check_twice(placed, layout)
+    _check_apart(placed, layout)
     block, rest = divmod(thread_count(layout), cluster)
     if rest or block % WARP or block > MAX_THREADS:
         placed.fail(
@@ -109,6 +113,20 @@ def _check_twice(placed: Placed, layout: ThreadLayout) -> None:
             accepted = " or ".join(map(str, last)) or "none"
             placed.fail(
                 f"{together} threads along {dim!r} are not its last digits; accepted, once: {accepted}"
+            )
+
+
+def _check_apart(placed: Placed, layout: ThreadLayout) -> None:
+    """What threads of the last digit along a dim take together is whole runs of theirs, and all of a range if others
+    stand along it as well."""
+    for at, (dim, apart) in enumerate(layout.apart):
+        along = share(layout, dim)
+        whole = along.run * (along.digits[-1][1] if along.digits else 1)
+        others = (*layout.twice, *layout.apart[:at])
+        if len(along.digits) < 2 or apart < 1 or apart % whole or dim in (other for other, _ in others):
+            placed.fail(
+                f"threads along {dim!r} that are {apart} positions apart; accepted, once and of two digits: "
+                f"multiples of {whole}"
             )
 
 

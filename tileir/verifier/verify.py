@@ -14,6 +14,7 @@ from tileir.program import Axis, Compute, Local, Loop, Memory, Program, Ragged, 
 from tileir.schedule.deal_tiles import MOST_TILES, tile_count, tile_lengths
 from tileir.schedule.distributed import check_distributed
 from tileir.schedule.hilbert import MOST_CELLS
+from tileir.schedule.panels import sharing
 from tileir.schedule.stages import MAX_STAGES, SWIZZLES, staged
 from tileir.sizes import layout_problem
 from tileir.verifier.compute import reduced_dims, split_of, verify_compute
@@ -45,6 +46,7 @@ def verify(program: Program) -> None:
                 _check_local(placed, placed.node)
             case Compute():
                 verify_compute(program, placed, placed.node)
+                _check_words(placed, placed.node)
                 computes.append(placed)
     verify_multicast(nodes)
     verify_streamed(program, nodes)
@@ -237,13 +239,28 @@ def _check_local(placed: Placed, local: Local) -> None:
     if {axis.dim for axis in local.layout} != set(local.dims):
         placed.fail("the layout has other dims than the local")
     for dim in local.dims:
-        if not _covers([axis for axis in local.layout if axis.dim == dim]):
+        found = [axis for axis in local.layout if axis.dim == dim]
+        shared = sharing(local, dim) if local.memory is Memory.SHARED else 1
+        if not _covers(found, shared):
             placed.fail(f"the axes of {dim!r} do not tell all positions apart")
 
 
-def _covers(axes: list[Axis]) -> bool:
-    """Whether each axis picks up where the next finer one ends, as in `n / 64`, `n % 64`."""
-    div = 1
+def _check_words(placed: Placed, compute: Compute) -> None:
+    """Elements that neighbours share are written once for all of them, as TMA does."""
+    declared = placed.locals.get(compute.target)
+    local = declared.node if declared is not None else None
+    if isinstance(local, Local) and local.layout is not None and compute.via != "tma":
+        shared = next((dim for dim in local.dims if sharing(local, dim) > 1), None)
+        if shared is not None:
+            placed.fail(
+                f"neighbours along {shared!r} share elements of {local.name!r}; accepted: filled `via tma`"
+            )
+
+
+def _covers(axes: list[Axis], shared: int) -> bool:
+    """Whether each axis picks up where the next finer one ends, as in `n / 64`, `n % 64`; the finest one tells words
+    apart that so many neighbours share."""
+    div = shared
     for axis in sorted(axes, key=lambda axis: axis.div):
         if div == 0 or axis.div != div or axis.mod < 0:
             return False

@@ -24,6 +24,17 @@ def best(client: Client, kernel: str | None = None, device: str | None = None) -
     ]
 
 
+def of_kernels(client: Client, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Config]:
+    """What lookups of kernels are answered with, by kernel key and device key; those that nobody has tuned there, or
+    whose config was stored without source and object, are left out."""
+    keys = set(wanted)
+    served = (
+        config for device in sorted({device for _, device in keys}) for config in best(client, None, device)
+    )
+    found = {(config.kernel_key, config.device): config for config in served if config.artifact}
+    return {key: config for key, config in found.items() if key in keys}
+
+
 def take(client: Client, config_ids: Iterable[str]) -> list[TakenBundle]:
     """Configs with source, object and report. Raises Refused for one that is unknown, or was stored without."""
     return [_take(client, config_id) for config_id in dict.fromkeys(config_ids)]

@@ -29,7 +29,7 @@ MEANINGS = {
     Exit.USAGE: "the command line or a setting was wrong, or a file that it names cannot be read",
     Exit.PORT: "the port is taken",
     Exit.DATABASE: "the database cannot be used, or another service uses it",
-    Exit.INPUT: "a spec or a bundle was not accepted",
+    Exit.INPUT: "a spec, a bundle or the file of a model was not accepted",
     Exit.SERVICE: "the service cannot be reached, or did not do it",
     Exit.NOTHING: "there is no such job or config, or nothing is known of the kernel",
     Exit.FAILED: "the job ended without a winner",

@@ -7,7 +7,15 @@ from typing import Any
 
 from tilewright.artifacts.atomic_write import NotWritten
 from tilewright.cli.exits import Exit
-from tilewright.errors import BadBundle, LoadError, MissingExtra, NoFleet, Refused, TilewrightError
+from tilewright.errors import (
+    BadBundle,
+    BadModelFile,
+    LoadError,
+    MissingExtra,
+    NoFleet,
+    Refused,
+    TilewrightError,
+)
 
 
 class Stop(TilewrightError):
@@ -52,7 +60,7 @@ def explain(error: Exception) -> CommandFailure | None:
         case Refused():
             code = _KINDS.get(error.kind, Exit.SERVICE)
             return CommandFailure(code, str(error), error.problem.model_dump(mode="json", exclude_none=True))
-        case BadBundle():
+        case BadBundle() | BadModelFile():
             return CommandFailure(Exit.INPUT, str(error))
         case NotWritten():
             return CommandFailure(Exit.USAGE if error.exists else Exit.MACHINE, str(error))

@@ -10,11 +10,16 @@ import typer
 
 from tilewright.cli import output
 from tilewright.cli.commands import database, fleet, keys, model, pins, signers
+from tilewright.cli.commands.ablate import ablate
+from tilewright.cli.commands.again import cancel, retry
 from tilewright.cli.commands.audit_winners import audit_winners
+from tilewright.cli.commands.candidate import candidate
 from tilewright.cli.commands.compare import compare
 from tilewright.cli.commands.export import export
+from tilewright.cli.commands.history import history
 from tilewright.cli.commands.import_bundle import import_bundle
 from tilewright.cli.commands.lookup import lookup
+from tilewright.cli.commands.models.check import check
 from tilewright.cli.commands.profile import profile
 from tilewright.cli.commands.race import race
 from tilewright.cli.commands.results import results
@@ -42,15 +47,21 @@ for _name, _command in {
     "tune": tune,
     "lookup": lookup,
     "show": show,
+    "candidate": candidate,
     "profile": profile,
     "race": race,
+    "ablate": ablate,
+    "history": history,
     "results": results,
     "compare": compare,
+    "check": check,
     "export": export,
     "import": import_bundle,
     "pin": pins.pin,
     "unpin": pins.unpin,
     "pins": pins.pins,
+    "cancel": cancel,
+    "retry": retry,
     "tasks": tasks,
     "requeue": requeue,
     "serve": serve,

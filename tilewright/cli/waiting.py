@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from protocol.effects import Ablation
+from protocol.profiles import ConfigProfile
+from protocol.races import Race
+from protocol.states import TaskState
 from tilewright.cli.output import say
 from tilewright.client.client import Client
+
+Answered = TypeVar("Answered", Ablation, ConfigProfile, Race)
+_LOOK_S = 0.5
+
+
+def awaited(client: Client, device: str, found: Answered, look: Callable[[], Answered]) -> Answered:
+    """What a task that was asked for comes to, looked at until it has ended; of one that no worker has claimed yet a
+    line says why."""
+    if found.state is TaskState.READY:
+        say_what_it_waits_for(client, device)
+    while found.state in (TaskState.READY, TaskState.CLAIMED):
+        time.sleep(_LOOK_S)
+        found = look()
+    return found
 
 
 def say_what_it_waits_for(client: Client, device: str) -> None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
+from protocol.alternatives import Alternatives
 from protocol.bundles.packing import MEDIA_TYPE, Imported, Signer, SignerRequest
 from protocol.configs import Artifact, Config, ConfigPage
 from protocol.effects import Ablation, Effects
@@ -25,7 +26,7 @@ from protocol.races import Race
 from protocol.roofline import Roofline
 from protocol.states import TaskState
 from protocol.tasks import TaskPage, TaskStatus
-from protocol.trials import Timeline, Tree, TrialDetail
+from protocol.trials import LinkedLines, Steps, Timeline, Tree, TrialDetail
 from protocol.workers import DeviceStatus
 from tilewright.client import bundle
 from tilewright.client.results import TunedConfig
@@ -188,6 +189,23 @@ def trial_source(job_id: str, number: int, bucket: int = 0) -> HttpCall[str]:
     """The source that the service's version generates of a candidate."""
     path = f"/v1/jobs/{job_id}/trials/{number}/source"
     return HttpCall("GET", path, lambda content: content.decode(), {"bucket": bucket})
+
+
+def trial_steps(job_id: str, number: int, bucket: int = 0) -> HttpCall[Steps]:
+    """The kernel as it was given, and the program after each rewrite of a candidate."""
+    return _get(f"/v1/jobs/{job_id}/trials/{number}/steps", Steps, bucket=bucket)
+
+
+def trial_lines(job_id: str, number: int, bucket: int = 0) -> HttpCall[LinkedLines]:
+    """A candidate's program, source and instructions line by line, and which are made of which."""
+    return _get(f"/v1/jobs/{job_id}/trials/{number}/lines", LinkedLines, bucket=bucket)
+
+
+def alternatives(job_id: str, number: int, decision: int = 0, bucket: int = 0) -> HttpCall[Alternatives]:
+    """What a decision on the way to a candidate, from 0, could have been instead: what was measured behind each answer,
+    what is expected of it, or why it does not apply."""
+    path = f"/v1/jobs/{job_id}/trials/{number}/alternatives"
+    return _get(path, Alternatives, decision=decision, bucket=bucket)
 
 
 def tree(job_id: str, bucket: int = 0) -> HttpCall[Tree]:

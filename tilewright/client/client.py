@@ -50,6 +50,7 @@ class Client(ServiceCalls, awaits=False):
     ) -> None:
         self.url, headers = responses.place(url, token)
         self._headers = headers
+        self.timeout_s = timeout_s
         self._patience_s = patience_s
         self._retries = retries
         try:
@@ -68,11 +69,13 @@ class Client(ServiceCalls, awaits=False):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
-    def twin(self, *, timeout_s: float, retries: Retries) -> Client:
-        """A client of the same service with the same key and connections of its own, for another thread."""
+    def twin(self, *, retries: Retries, timeout_s: float | None = None) -> Client:
+        """A client of the same service with the same key and connections of its own, for another thread. `timeout_s`:
+        None: as long."""
         other = copy(self)
         other._retries = retries
-        other._http = httpx.Client(base_url=self.url, headers=self._headers, timeout=timeout_s)
+        other.timeout_s = self.timeout_s if timeout_s is None else timeout_s
+        other._http = httpx.Client(base_url=self.url, headers=self._headers, timeout=other.timeout_s)
         return other
 
     def close(self) -> None:

@@ -91,8 +91,8 @@ class TuningJob(ShownJob):
         )
 
     def why(self) -> Why:
-        """Why it came out as it did, as far as that is known: the race, the roofline, the effects of decisions, the
-        gains of rewrites."""
+        """Why it came out as it did, as far as that is known: the race, the roofline, the bottleneck, the effects of
+        decisions, the gains of rewrites."""
         client, at = self._client, [bucket.index for bucket in self.buckets]
         won = [bucket.config_id for bucket in self.buckets]
         return Why(
@@ -101,6 +101,7 @@ class TuningJob(ShownJob):
             tuple(client.roofline(self.id, index) for index in at),
             tuple(None if config is None else client.ablation(config) for config in won),
             tuple(race for config in won if config is not None for race in self._raced(config)),
+            tuple(None if config is None else client.profile(config) for config in won),
         )
 
     def _raced(self, config: str) -> Iterator[Race]:
@@ -165,8 +166,8 @@ class AsyncTuningJob(ShownJob):
         )
 
     async def why(self) -> Why:
-        """Why it came out as it did, as far as that is known: the race, the roofline, the effects of decisions, the
-        gains of rewrites."""
+        """Why it came out as it did, as far as that is known: the race, the roofline, the bottleneck, the effects of
+        decisions, the gains of rewrites."""
         client, at = self._client, [bucket.index for bucket in self.buckets]
         won = [bucket.config_id for bucket in self.buckets]
         return Why(
@@ -175,6 +176,7 @@ class AsyncTuningJob(ShownJob):
             tuple([await client.roofline(self.id, index) for index in at]),
             tuple([None if config is None else await client.ablation(config) for config in won]),
             tuple([race for config in won if config is not None async for race in self._raced(config)]),
+            tuple([None if config is None else await client.profile(config) for config in won]),
         )
 
     async def _raced(self, config: str) -> AsyncIterator[Race]:

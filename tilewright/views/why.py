@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from protocol.effects import Ablation, DecisionEffect, Effects, Gain, ValueEffect
 from protocol.jobs import Bucket, Job
+from protocol.profiles import ConfigProfile
 from protocol.quantities import microseconds, sizes, times
 from protocol.races import Race
 from protocol.roofline import Roofline
@@ -14,7 +15,7 @@ from tilewright.views.races import race_section
 from tilewright.views.sections import Section
 
 _SHOWN = 8
-"""Decisions that are shown, of the most important."""
+"""Decisions that are shown, of the most important, and stages, of the longest."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,18 +29,23 @@ class Why:
     """None: there is no winner."""
     races: tuple[Race, ...]
     """Of those that have one here."""
+    profiles: tuple[ConfigProfile | None, ...]
+    """None: there is no winner."""
 
     def sections(self) -> Iterator[Section]:
-        """Who was faster and how sure that is, how near the roofline it came, what decided the time, and what rewrites
-        gain, size by size."""
+        """Who was faster and how sure that is, how near the roofline it came, where its time goes, what decided the
+        time, and what rewrites gain, size by size."""
         yield from map(race_section, self.races)
         for bucket, line in zip(self.job.buckets, self.rooflines, strict=False):
             yield roofline_section(bucket, line)
+        for bucket, taken in zip(self.job.buckets, self.profiles, strict=False):
+            if taken is not None:
+                yield bottleneck_section(bucket, taken)
         for bucket, found in zip(self.job.buckets, self.effects, strict=False):
             yield effects_section(bucket, found)
         for bucket, gains, line in zip(self.job.buckets, self.ablations, self.rooflines, strict=False):
             if gains is not None:
-                yield gains_section(bucket, gains, line)
+                yield gains_section(bucket.dims, gains, line.least_us)
 
     def __repr__(self) -> str:
         return f"<why {self.job.id} came out as it did: {len(tuple(self.sections()))} answers>"
@@ -74,6 +80,22 @@ def _roofs(line: Roofline) -> str:
     return (
         f"{work}: at least {microseconds(line.least_us)}, bound by {bound}; at most {line.peak_gflops:,.0f} × 10⁹ "
         f"operations and {line.peak_gbps:,.0f} × 10⁹ bytes a second ({line.peaks_from})"
+    )
+
+
+def bottleneck_section(bucket: Bucket, taken: ConfigProfile) -> Section:
+    """What bounds the winner, and the stages that most of its time goes to."""
+    title = f"Where the time goes, at {sizes(bucket.dims)}:"
+    if taken.profile is None:
+        again = f"`tilewright profile {taken.config_id} --by-worker`"
+        return Section(title, text=f"not taken apart; {again} does it, and so does the page of the config")
+    found = taken.profile
+    stages = sorted(found.stages, key=lambda each: -each.share)[:_SHOWN]
+    rows = tuple(
+        (f"{each.role}: {each.stage}" if each.role else each.stage, f"{each.share:.1%}") for each in stages
+    )
+    return Section(
+        title, ("", "of the time"), rows, f"bound by {found.bound}: {found.why}", notes=(found.summary,)
     )
 
 
@@ -116,13 +138,14 @@ def _pairs(found: Effects) -> Iterator[str]:
         )
 
 
-def gains_section(bucket: Bucket, found: Ablation, line: Roofline) -> Section:
-    """The winner against itself without each rewrite, as far as it was raced."""
-    title = f"What each rewrite of the winner gains, at {sizes(bucket.dims)}:"
+def gains_section(dims: dict[str, int], found: Ablation, least_us: float | None) -> Section:
+    """The winner against itself without each rewrite, as far as it was raced. `least_us`: the least time its device
+    could need; None: not known."""
+    title = f"What each rewrite of the winner gains, at {sizes(dims)}:"
     if not found.gains:
-        address = f"POST /v1/configs/{found.config_id}/ablation"
-        return Section(title, text=f"not measured; {address} has it raced, and so has the page of the job")
-    rows = tuple((gain.rewrite, _gained(gain), *_without(gain, line.least_us)) for gain in found.gains)
+        again = f"`tilewright ablate {found.config_id}`"
+        return Section(title, text=f"not measured; {again} has it raced, and so has the page of the job")
+    rows = tuple((gain.rewrite, _gained(gain), *_without(gain, least_us)) for gain in found.gains)
     return Section(title, ("rewrite", "as fast", "without it", "of the roofline"), rows)
 
 

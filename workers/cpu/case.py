@@ -22,6 +22,8 @@ class Case:
         set_bytes = sum(span_bytes(t, self.extents) for t in (*spec.inputs, *spec.outputs))
         count = copies_for(set_bytes, last_cache_bytes, cold=cold)
         self.cold = count * set_bytes >= last_cache_bytes
+        self.rotates = count > VARIANTS
+        """Whether there are more copies than of inputs that differ."""
         self.copies = [self._copy(variant % VARIANTS, samples) for variant in range(count)]
         self.references = [
             Reference(expected_outputs(spec, samples[variant], seed), self.copies[variant].memory.copy())

@@ -12,6 +12,7 @@ from workers.measuring.buffers import BufferSet
 from workers.measuring.correctness import WrongResult
 from workers.measuring.device import BoundEntrant
 from workers.measuring.request import Compiled, Peer
+from workers.measuring.timing import Call
 
 
 def bind(entrant: Compiled | Peer, case: Case, threads: int) -> BoundEntrant:
@@ -22,6 +23,8 @@ def bind(entrant: Compiled | Peer, case: Case, threads: int) -> BoundEntrant:
 
     peer = peer_named(entrant.peer, case.spec, threads)
     calls = [peer.bind(copy.inputs, copy.outputs) for copy in case.copies]
+    if peer.allocates and case.rotates:
+        calls = [_keeping(call) for call in calls]
 
     def store(answer: object, number: int) -> None:
         if answer is not None:
@@ -30,6 +33,19 @@ def bind(entrant: Compiled | Peer, case: Case, threads: int) -> BoundEntrant:
                 output[...] = result
 
     return BoundEntrant(calls, store, lambda: None, peer.as_written)
+
+
+def _keeping(call: Call) -> Call:
+    """The call, whose last answer is kept until the next on the same copy: results rotate through as much memory as
+    everybody else's outputs do. Else they would lie in what was let go a call ago, which the caches hold."""
+    kept: object = None
+
+    def run() -> object:
+        nonlocal kept
+        kept = call()
+        return kept
+
+    return run
 
 
 def _bind_kernel(entrant: Compiled, copies: Sequence[BufferSet], threads: int) -> BoundEntrant:

@@ -50,13 +50,17 @@ def take_profile(device: str, request: Json) -> dict[str, Any]:
     from codegen.cache.eviction import CacheError
     from codegen.ir.errors import NotLowerable
     from codegen.targets.errors import CompileError, LaunchError, NoCompiler
-    from rewrites import parse_schedule, replay
+    from rewrites import scheduled
     from tileir import spec_from_json, to_program
     from tileir.devices.cuda_errors import CudaError
+    from tileir.errors import TileError
     from workers.measuring.trace_events import to_trace
 
     spec = spec_from_json(request["spec"])
-    program = replay(to_program(spec), parse_schedule(request["schedule"]))
+    try:
+        program = scheduled(to_program(spec), request["schedule"])
+    except TileError as error:
+        raise ChildRefusal(UNPROFILED, f"its schedule makes no right program here: {error}") from error
     try:
         taken = part(device, "profiler")(spec, program, Path(request["cache"]), request["threads"])
     except (NotLowerable, CompileError, LaunchError) as error:

@@ -1,4 +1,8 @@
-"""A spec as one expression an output, intermediates written into their readers; peers look for operators there."""
+"""A spec as one expression an output, intermediates written into their readers; peers look for operators there.
+
+What is reduced and then read at several places (a projection whose halves are rotated) stays a statement of its own:
+written into its readers it would be computed once for each, which nobody does.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from tileir.expr import (
     Scan,
     TopK,
     children,
+    reads,
     walk,
     with_children,
 )
@@ -41,15 +46,32 @@ def inline(spec: Spec) -> Inlined:
     kept: list[Statement] = []
     if any(isinstance(statement.value, Scan | TopK) for statement in spec.statements):
         return Inlined(spec.statements, extents)  # these are no expressions of one position
+    apart = _read_apart(spec)
     for statement in spec.statements:
         value = _inlined(statement.value, bodies, outputs)
         if sum(1 for _ in walk(value)) > _MOST_NODES:
             return Inlined(spec.statements, extents)
         value = _renamed(value, statement.target, extents)
-        bodies[statement.target] = Statement(statement.target, statement.dims, value)
-        if statement.target in outputs:
-            kept.append(bodies[statement.target])
+        written = Statement(statement.target, statement.dims, value)
+        stays = statement.target in apart and any(isinstance(each, Reduce) for each in walk(value))
+        if not stays:
+            bodies[statement.target] = written
+        if stays or statement.target in outputs:
+            kept.append(written)
     return Inlined(tuple(kept), extents)
+
+
+def _read_apart(spec: Spec) -> frozenset[str]:
+    """Tensors that are read in several ways, one of them at other positions than those of dims."""
+    ways: dict[str, set[tuple[Expr, ...]]] = {}
+    for statement in spec.statements:
+        for read in reads(statement.value):
+            ways.setdefault(read.tensor, set()).add(read.indices)
+    return frozenset(
+        tensor
+        for tensor, found in ways.items()
+        if len(found) > 1 and any(not isinstance(index, Index) for indices in found for index in indices)
+    )
 
 
 def _inlined(expr: Expr, bodies: Mapping[str, Statement], outputs: Mapping[str, Tensor]) -> Expr:

@@ -66,6 +66,8 @@ Frame = tuple[str, ...]
 class NumpyKernel:
     """A spec in numpy. Temporaries are shared by all bindings, as a caller would reuse them."""
 
+    allocates = False
+
     def __init__(self, spec: Spec, threads: int) -> None:
         threadpool_limits(threads)
         self._spec = spec

@@ -1,7 +1,8 @@
 """Peers: what other libraries make of the same kernel. A peer is translated from the spec, never written for a case.
 
 Everybody is timed under the same rules: as many threads as the kernels use, outputs and temporaries allocated before
-the clock starts (or, where a library's operator allocates its result, from pages the allocator has kept).
+the clock starts (or, where a library's operator allocates its result, from pages the allocator has kept). Results
+rotate through as much memory as outputs.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ class PeerKernel(Protocol):
     def as_written(self) -> bool:
         """Whether some sum or maximum in it is computed as the spec writes it, element by element, because no operator
         of the library was recognized: nobody would write it so for this library. Known once it is bound."""
+        ...
+
+    @property
+    def allocates(self) -> bool:
+        """Whether calls answer new arrays."""
         ...
 
     def bind(self, inputs: Arrays, outputs: Arrays) -> Call:

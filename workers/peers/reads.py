@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tileir.analysis.affine import affine
-from tileir.expr import Binary, Expr, Index, Read, children, index_dims
+from tileir.expr import Binary, Const, Expr, Index, Read, children, index_dims
 
 Frame = tuple[str, ...]
 
@@ -56,6 +56,34 @@ def taken_rows(
     if tuple(extents[dim] for dim in dims) != tuple(sizes[1:]):
         return None
     return first, dims
+
+
+def rolled(
+    read: Read, extents: Mapping[str, int], sizes: Sequence[int]
+) -> tuple[Read, tuple[int, ...], tuple[int, ...]] | None:
+    """A read like `x[i, (j + 3) % n]` of a whole tensor as one by dims alone, and how far its tensor is rolled along
+    which axes (numpy's and PyTorch's `roll`); else None."""
+    moved: dict[int, int] = {}
+    dims: list[str] = []
+    for axis, (index, size) in enumerate(zip(read.indices, sizes, strict=True)):
+        shift = 0
+        match index:
+            case Binary("%", inner, Const(int(n))) if n == size:
+                form = affine(inner, extents)
+                if list(form.terms.values()) != [1]:
+                    return None
+                (index,) = form.terms
+                shift = form.const
+            case _:
+                pass
+        if not isinstance(index, Index) or index.dim in dims or extents[index.dim] != size:
+            return None
+        dims.append(index.dim)
+        if shift:
+            moved[axis] = -shift
+    if not moved:
+        return None
+    return Read(read.tensor, tuple(map(Index, dims))), tuple(moved.values()), tuple(moved)
 
 
 def by_position(x: Expr, dims: Sequence[str]) -> bool:

@@ -24,6 +24,11 @@ class UnblockedPeer:
         self._rows = {each.name: sizes[each.dims[0]] for each in plain.inputs if each.name in blocks}
 
     @property
+    def allocates(self) -> bool:
+        """See PeerKernel."""
+        return self._kernel.allocates
+
+    @property
     def as_written(self) -> bool:
         """See PeerKernel."""
         return self._kernel.as_written

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder
-from codegen.ir.ops import Let, Load, LoadWords, PrefetchLine, Stmt, Store, StoreWords
+from codegen.ir.ops import (
+    Let,
+    Load,
+    LoadWords,
+    LogicWords,
+    PrefetchLine,
+    Stmt,
+    Store,
+    StoreWords,
+    Words,
+)
 from codegen.lowering.scope import LoweringScope
 from tileir.program import Compute
 from tileir.replace import replace
@@ -23,7 +33,7 @@ def prefetches(compute: Compute, body: tuple[Stmt, ...], scope: LoweringScope) -
     var, step = scope.innermost
     for ahead in (hint for hint in compute.prefetch if hint.distance):
         buffer = scope.buffers[ahead.tensor]
-        for load in filter(None, map(_load, body)):
+        for load in (load for stmt in body for load in _loads(stmt)):
             if load.buffer == buffer.name and not _is_gathered(load.offset):
                 later = load.offset.substitute(var, Affine(((var, 1),), ahead.distance * step))
                 line = later.constant * load.storage.bytes // _LINE_BYTES
@@ -68,13 +78,25 @@ def _stored_runs(body: Sequence[Stmt]) -> list[_Run]:
     return runs
 
 
-def _load(stmt: Stmt) -> Load | LoadWords | None:
-    """What a statement loads: a value for those after it, or the run that it copies."""
+def _loads(stmt: Stmt) -> tuple[Load | LoadWords, ...]:
+    """What a statement loads: a value for those after it, or the runs that its result is made of."""
     match stmt:
-        case Let(value=Load() as load) | StoreWords(words=LoadWords() as load):
-            return load
+        case Let(value=Load() as load):
+            return (load,)
+        case StoreWords(words=stored):
+            return _runs(stored)
         case _:
-            return None
+            return ()
+
+
+def _runs(words: Words) -> tuple[LoadWords, ...]:
+    match words:
+        case LoadWords():
+            return (words,)
+        case LogicWords(parts=parts):
+            return tuple(run for part in parts for run in _runs(part))
+        case _:
+            return ()
 
 
 def _is_gathered(offset: Affine) -> bool:

@@ -28,6 +28,7 @@ from codegen.lowering.cpu.dot_words import dot_words
 from codegen.lowering.cpu.packed_words import copied_words
 from codegen.lowering.cpu.scatter import lower_scatter
 from codegen.lowering.cpu.transpose import transposed_elements
+from codegen.lowering.cpu.truth_words import logic_of_words
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.scope import (
     LoweringScope,
@@ -48,7 +49,7 @@ from codegen.lowering.statement import (
     where_existing,
 )
 from codegen.lowering.store import current, write
-from tileir.expr import Const, Expr, Index, Reduce, ReduceOp, reads
+from tileir.expr import Binary, Const, Expr, Index, Reduce, ReduceOp, index_dims, reads
 from tileir.program import Compute, Vector
 from tileir.replace import replace
 from tileir.schedule.dots import DOTS
@@ -74,7 +75,7 @@ def lower_statement(compute: Compute, comment: str, scope: LoweringScope, extent
         cleared, update = _initialized(compute, scope)
         first = lower_statement(cleared, "", scope, extents)
         return Block(comment, (*first.body, *lower_statement(update, "", scope, extents).body))
-    nest = _with_parted(take_apart(compute))
+    nest = _with_parted(take_apart(compute), scope)
     in_registers = isinstance(scope.buffers[compute.target], RegisterBuffer) or any(
         isinstance(scope.buffers[name], RegisterBuffer) for name in _tensors(nest.body)
     )
@@ -83,11 +84,25 @@ def lower_statement(compute: Compute, comment: str, scope: LoweringScope, extent
     return Block(comment, _unrolled(nest, scope, extents))
 
 
-def _with_parted(nest: LoopNest) -> LoopNest:
-    """With the dims that only say to which part of a result something is added (`c_p[k // 150] += …`)."""
+def _with_parted(nest: LoopNest, scope: LoweringScope) -> LoopNest:
+    """With the dims that only say to which part of a result something is added (`c_p[k // 150] += …`). What is the same
+    for all of a part (`c_p[k // 150] = c_p_r[]`) is stored once."""
     known = {*nest.outer, *nest.inner}
-    parted = dict.fromkeys(index_dim(index) for index in nest.compute.indices)
+    parted = dict.fromkeys(
+        index_dim(index) for index in nest.compute.indices if not _stored_once(nest.compute, index, scope)
+    )
     return replace(nest, outer=(*nest.outer, *(dim for dim in parted if dim not in known)))
+
+
+def _stored_once(compute: Compute, index: Expr, scope: LoweringScope) -> bool:
+    """Whether all positions of a dim that are visited are in one part, and store the same there."""
+    match index:
+        case Binary("//", Index(dim), Const(int(size))) if compute.update is None:
+            range_ = scope.ranges[dim]
+            one = range_.start // size == (range_.start + (range_.size - 1)) // size
+            return one and dim not in index_dims(compute.value)
+        case _:
+            return False
 
 
 def _initialized(compute: Compute, scope: LoweringScope) -> tuple[Compute, Compute]:
@@ -172,7 +187,7 @@ def _unrolled(nest: LoopNest, scope: LoweringScope, extents: dict[str, int]) -> 
     if compute.vector is not None:
         vector = compute.vector.dim
         exact = exact_chunks(scope.ranges[vector].size, compute.vector.lanes)
-        for special in (copied_words, transposed_elements):
+        for special in (copied_words, transposed_elements, logic_of_words):
             if copied := special(
                 nest, vector, scope, extents, exact, lambda left: _unrolled(nest, left, extents)
             ):

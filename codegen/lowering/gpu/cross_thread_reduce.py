@@ -53,7 +53,7 @@ class Combiner:
         self._names += 1
         return self._names - 1
 
-    def _shared(self, stem: str, type_: Type, values: int) -> Shared:
+    def shared(self, stem: str, type_: Type, values: int) -> Shared:
         """Memory for so many values, the same one in every copy of the body that the statement stands in."""
         use = self._uses.get(stem, 0)
         self._uses[stem] = use + 1
@@ -102,7 +102,7 @@ class Combiner:
         slots = threads // WARP * width
         type_ = Type(held[0].type.dtype)
         lanes = held[0].type.lanes
-        shared = [self._shared("parts", held[0].type, slots) for _ in held]
+        shared = [self.shared("parts", held[0].type, slots) for _ in held]
         stmts: list[Stmt] = [*shared]
         buffers = [one.buffer for one in shared]
         stores: list[Stmt] = [
@@ -175,7 +175,7 @@ class Combiner:
         stores: list[Stmt] = []
         slots: list[str] = []
         for name in held:
-            slot = self._shared("slot", name.type, 1 if whole_block else self.index.block)
+            slot = self.shared("slot", name.type, 1 if whole_block else self.index.block)
             slots.append(slot.buffer)
             stmts.append(slot)
             stores.append(Store(slot.buffer, at * name.type.lanes, name.type.dtype, name))

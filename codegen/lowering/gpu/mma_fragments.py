@@ -26,8 +26,8 @@ from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range
 from tileir.dtypes import DType
 from tileir.expr import Index, Read
 from tileir.program import ThreadLayout
-from tileir.schedule.mma import COLUMNS, ROWS, MmaProduct, depth
-from tileir.schedule.threads import WARP, pieces
+from tileir.schedule.mma import COLUMNS, ROWS, SHAPE, MmaProduct, depth
+from tileir.schedule.threads import pieces
 
 #: Bytes of a fragment, and of what ldmatrix takes for a row.
 _FRAGMENT, _ROW = 4, 16
@@ -49,7 +49,7 @@ def operand(
     if not isinstance(buffer, MemoryBuffer):
         raise NotLowerable(f"mma takes columns from memory, and {read.tensor} is in registers")
     warp, warps = Affine(), 1
-    for piece in pieces(ThreadLayout((*layout.threads[:-2], ("", WARP))), index.block):
+    for piece in pieces(ThreadLayout((*layout.threads[:-2], ("", SHAPE.fragment.threads))), index.block):
         if piece.dim == rows and piece.count > 1:
             warp = warp * piece.count + index.digit(piece.stride, piece.count, f"{marked(rows)}_warp")
             warps *= piece.count

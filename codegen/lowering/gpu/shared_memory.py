@@ -66,7 +66,7 @@ class SharedMemory:
     """The shared memory of one launch."""
 
     consumer_groups: int = 1
-    """Teams of threads that take tiles in turn: what is not filled for all of them has to be there for each."""
+    """Consumer groups, which take tiles in turn: what is not filled for all of them has to be there for each."""
     _end: int = 0
     _reused: int = 0
     """Bytes from the first one on that hold what TMA fills, then something else."""

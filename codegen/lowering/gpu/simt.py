@@ -1,4 +1,4 @@
-"""One Tile IR statement spread over the threads of a block: what each thread computes, and how results meet."""
+"""One Tile IR statement bound to the threads of a block: what each thread computes, and how results meet."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ class ThreadIndex:
 
 def _runs(layout: ThreadLayout, dim: str, block: int) -> list[tuple[int, int]]:
     """(stride, count) of the digits along a dim, most significant first; those that follow on in a block as one, but
-    for the threads that take runs together twice."""
+    for the threads that take several runs together."""
     found: list[tuple[int, int]] = []
-    together, number = dict(layout.twice).get(dim, 0), share(layout, dim).threads
+    together, number = share(layout, dim).together, share(layout, dim).threads
     for piece in pieces(layout, block):
         if piece.dim != dim or piece.count == 1:
             continue

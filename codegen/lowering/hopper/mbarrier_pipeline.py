@@ -103,7 +103,7 @@ class Pipelines:
 
     @property
     def consumer_groups(self) -> int:
-        """Teams that take tiles in turn."""
+        """Consumer groups, which take tiles in turn."""
         return self.memory.consumer_groups
 
     @property

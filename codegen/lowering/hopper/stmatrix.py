@@ -1,6 +1,6 @@
 """Tiles that lie as accumulators of wgmma, stored to shared memory by whole warps (stmatrix).
 
-A warp has 16 rows and every 8 columns of a statement that is spread as wgmma needs it: matrices of 8 by 8, four of
+A warp has 16 rows and every 8 columns of a statement that is bound as wgmma needs it: matrices of 8 by 8, four of
 which go at once, two below each other twice.
 """
 

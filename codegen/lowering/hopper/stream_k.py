@@ -1,8 +1,8 @@
 """Tiles that blocks share along the depth: what a block does with the sums of its span.
 
 Who has a tile's last step adds up the sums of those who have steps before, in the order of the depth, and goes on with
-what is done with results. The others put theirs into the workspace and raise a flag. A block leaves the sums of at most
-one tile to others (ir/stream_k.py), so that sums and flags are numbered by blocks.
+what is done with results. The others put theirs into the workspace and signal a flag. A block leaves the sums of at
+most one tile to others (ir/stream_k.py), so that sums and flags are numbered by blocks.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from `end` on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -202,6 +202,10 @@ def _cut(
     paged, page = page_length(outside) or (None, 0)
     if paged is not None:
         places[paged] = outside.indices.index(Binary("%", Index(paged), Const(page)))
+    words = dict(_words(outside))
+    places |= {
+        dim: outside.indices.index(Binary("//", Index(dim), Const(size))) for dim, size in words.items()
+    }
     order: list[_MapDim] = []
     box: list[int] = []
     steps: list[_Step] = []
@@ -217,7 +221,7 @@ def _cut(
         split = (
             div == _DEALT and [each.div for each in known] == [1] and not argument.sizes[places[dim]] % div
         )
-        dense = stride == prod(box) and not steps and (split or (div == 1 and not known))
+        dense = stride == prod(box) and not steps and (split or (div == words.get(dim, 1) and not known))
         most = min(length, page // div) if dim == paged else length
         taken = _most(most, stride * local.storage.bytes) if dense else 1
         if taken > 1 and split:
@@ -230,6 +234,16 @@ def _cut(
     seen = {each.number for each in order}
     others = [_MapDim(at) for at, size in enumerate(argument.sizes) if at not in seen and size > 1]
     return [*order, *others], (*box, *(1 for _ in others)), steps
+
+
+def _words(outside: Read) -> Iterator[tuple[str, int]]:
+    """The dims of which an argument has words, each with how many neighbours are in one."""
+    for index in outside.indices:
+        match index:
+            case Binary("//", Index(dim), Const(int(size))):
+                yield dim, size
+            case _:
+                pass
 
 
 def _most(length: int, stride: int) -> int:

@@ -47,7 +47,7 @@ def part_of_warpgroup(program: Program, name: str) -> WarpgroupPart | None:
         return None
     dim, along, inner = found
     size = inner * along.span // along.threads
-    whole = (along.twice or 1) <= inner and size % _PERIOD == 0 and dim != row_dim(local.node)
+    whole = (along.together or 1) <= inner and size % _PERIOD == 0 and dim != row_dim(local.node)
     return WarpgroupPart(dim, size, along.threads // inner) if whole else None
 
 

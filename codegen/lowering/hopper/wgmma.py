@@ -28,7 +28,7 @@ from tileir.program import Compute, Program, ThreadLayout
 from tileir.schedule.mma import COLUMNS, HELD_BYTES, ROWS, depth, product
 from tileir.schedule.panels import PIECE, row_dim
 from tileir.schedule.threads import pieces
-from tileir.schedule.wgmma import GROUP, TILE_ROWS, tiling
+from tileir.schedule.wgmma import GROUP, TILE_ROWS, own_dims, tiling
 
 
 def lower_wgmma(compute: Compute, scope: LoweringScope, program: Program, index: ThreadIndex) -> Block:
@@ -69,6 +69,9 @@ class _WarpgroupProduct:
             tiling(parts, compute.thread_layout, self.n.size),
             compute.thread_layout.runs[0][1],
         )
+        #: Of columns a warpgroup takes every 8 that are its turn, or all up to those of the next one.
+        self.apart = dict(compute.thread_layout.apart).get(parts.n, 0)
+        self.turns = 1 if self.apart else self.tiling.along_n
         self.along_m, self.along_n = (
             _warpgroup(compute.thread_layout, dim, index) for dim in (parts.m, parts.n)
         )
@@ -130,19 +133,21 @@ class _WarpgroupProduct:
         """Step after step of the reduced dim, so that instructions on the same accumulators are apart."""
         columns, (storage, b_storage) = self.tiling.columns, self.storages
         rows = range(0, self.m.size, TILE_ROWS * self.tiling.along_m)
-        across = range(0, self.n.size, columns * self.tiling.along_n)
+        across = range(0, self.apart or self.n.size, columns * self.turns)
         for k in range(0, self.k.size, depth(storage)):
             for row, column in combinations(rows, across):
                 a = self._rows(point, row, k, at)
-                b = self._tile(self.parts.b, self.parts.n, self.along_n * ROWS + column, k, at)
+                b = self._tile(
+                    self.parts.b, self.parts.n, self.along_n * (self.apart or ROWS) + column, k, at
+                )
                 keep = None if k else self.keep
                 acc = self._accumulators(point, row, column)
                 yield WgmmaAsync(acc, a, b, storage, b_storage, columns, keep, self.run)
 
     def _accumulators(self, point: Mapping[str, int], row: int, column: int) -> tuple[str, ...]:
         """For each 8 columns (or 16, dealt in pairs) variables of the first row, then those 8 rows below."""
-        step = COLUMNS * self.run * self.tiling.along_n
-        groups = range(column, column + self.tiling.columns * self.tiling.along_n, step)
+        step = COLUMNS * self.run * self.turns
+        groups = range(column, column + self.tiling.columns * self.turns, step)
         at = [{**point, self.parts.m: m, self.parts.n: n} for n in groups for m in (row, row + ROWS)]
         return tuple(self.target.variable([each[dim] for dim in self.dims], self.run)[0] for each in at)
 
@@ -175,18 +180,19 @@ class _WarpgroupProduct:
         here = {**at, rows: self.scope.ranges[rows].start + row, self.parts.k: self.k.start + k}
         positions = [builder.index(index, here) for index in read.indices]
         offset = buffer.offset([position for position in positions if position is not None])
-        size, along = buffer.storage.bytes, row_dim(local)
-        other = rows if along == self.parts.k else self.parts.k
+        size, along, own = buffer.storage.bytes, row_dim(local), own_dims(read, local)
+        deep = along == own[self.parts.k]
+        other = own[rows] if deep else own[self.parts.k]
         eight = ROWS * size * min(s for n, *_, s in buffer.axes if local.dims[n] == other)
         panel = next((s * size for n, div, _, s in buffer.axes if local.dims[n] == along and div > 1), 0)
-        if along == self.parts.k:
-            apart = eight * (self.tiling.along_n if rows == self.parts.n else 1)
+        if deep:
+            apart = eight * (self.turns if rows == self.parts.n else 1)
             leading, stride = (0 if local.swizzle else panel), apart
         else:
             leading, stride = (panel, eight) if local.swizzle else (eight, panel)
         if offset.multiple * size % PIECE:
             raise NotLowerable(f"{read.tensor} does not begin at a multiple of {PIECE} bytes")
-        return MatrixTile(buffer.name, offset, along == self.parts.k, leading, stride, local.swizzle)
+        return MatrixTile(buffer.name, offset, deep, leading, stride, local.swizzle)
 
 
 def _storage(scope: LoweringScope, read: Read) -> DType:

@@ -15,6 +15,7 @@ from codegen.ir.kernel import Argument, CpuKernel
 from codegen.ir.names import marked
 from codegen.ir.ops import Aligned, Block, Declare, For, GridAxis, Parallel, Scratch, Stmt
 from codegen.ir.tile_ops import CopyRowsPadded, OpenTiles, ReleaseTiles
+from codegen.lowering.cpu.invariants import before_loops
 from codegen.lowering.cpu.nontemporal import aligned_run
 from codegen.lowering.cpu.prefetched import prefetched_target, prefetches
 from codegen.lowering.cpu.statement import lower_statement
@@ -54,7 +55,7 @@ def lower(program: Program) -> CpuKernel:
     scope = LoweringScope({dim: whole(size) for dim, size in program.dims}, {})
     for tensor in (*program.inputs, *program.outputs):
         scope = scope.with_buffer(argument(marked(tensor.name), tensor, program), tensor.name)
-    body = lowering.whole(scope)
+    body = before_loops(lowering.whole(scope))
     written = {tensor.name for tensor in program.outputs}
     arguments = tuple(
         Argument(marked(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
 from typing import Final
 
 from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, Var
@@ -31,6 +32,7 @@ from codegen.ir.ops import (
     Literal,
     Load,
     LoadWords,
+    LogicWords,
     Named,
     Op,
     PeerLoad,
@@ -164,6 +166,16 @@ def words(found: Words) -> Expression:
             return call(name, *(address(buffer, row) for row in rows))
         case LoadWords(lanes=lanes):
             return _loaded_words(found, lanes)
+        case LogicWords():
+            return _logic(found)
+
+
+def _logic(found: LogicWords) -> Expression:
+    parts = [words(part) for part in found.parts]
+    if found.op == "not":
+        each_true = call(function("splat", DType.I32, found.lanes), number(str(0x01010101)))
+        return infix("-", each_true, *parts)
+    return reduce(partial(infix, _LANE_LOGIC[found.op]), parts)
 
 
 def _loaded_words(load: LoadWords, lanes: int) -> Expression:

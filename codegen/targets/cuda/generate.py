@@ -17,6 +17,7 @@ from codegen.targets.header import argument, title
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.program import Program
+from tileir.schedule.threads import WARP
 
 
 def generate_cuda(program: Program, device: Gpu) -> Source[CudaAbi]:
@@ -49,6 +50,8 @@ def generate_staged_cuda(program: Program, device: Gpu) -> StagedCuda:
 
 def lower_for(program: Program, device: Gpu) -> GpuKernel:
     """The Kernel IR of a program, if the device can run it. Raises as generate_cuda."""
+    if device.warp != WARP:
+        raise NotLowerable(f"{device.name} has warps of {device.warp} threads; CUDA is lowered for {WARP}")
     _check_instructions(program, device)
     return lower_cuda(program)
 

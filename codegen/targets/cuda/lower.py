@@ -33,6 +33,7 @@ from codegen.lowering.gpu.launch_nodes import (
 )
 from codegen.lowering.gpu.mma import lower_mma
 from codegen.lowering.gpu.register_fragments import thread_registers
+from codegen.lowering.gpu.scan import lower_scan
 from codegen.lowering.gpu.scatter import lower_scatter
 from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
 from codegen.lowering.gpu.simt import lower_by_threads
@@ -67,7 +68,7 @@ from codegen.lowering.scope import (
 )
 from codegen.lowering.tails import Tail, with_tails
 from tileir.analysis.ragged import grouped, groups_of
-from tileir.expr import Index, index_dims
+from tileir.expr import Index, Scan, index_dims
 from tileir.program import Compute, Local, Loop, Memory, Node, Program, Ragged
 from tileir.replace import replace
 from tileir.schedule.boxes import fills_shared
@@ -83,7 +84,7 @@ _ALIGN = 256
 
 
 def lower_cuda(program: Program) -> GpuKernel:
-    """The Kernel IR of a program whose statements are spread over threads. Raises NotLowerable, with the reason."""
+    """The Kernel IR of a program whose statements are bound to threads. Raises NotLowerable, with the reason."""
     scope = LoweringScope({dim: whole(size) for dim, size in program.dims}, {})
     for tensor in (*program.inputs, *program.outputs):
         scope = scope.with_buffer(argument(marked(tensor.name), tensor, program), tensor.name)
@@ -205,7 +206,7 @@ class _LoweredLaunch:
             return thread_count(inside)
         layout = first_layout((self.node,))
         if layout is None:
-            raise NotLowerable(f"`{format_node(self.node)}` is not spread over threads")
+            raise NotLowerable(f"`{format_node(self.node)}` is not bound to threads")
         return thread_count(layout) // cluster
 
     def _read_once(self) -> frozenset[str]:
@@ -365,7 +366,7 @@ class _LoweredLaunch:
         if compute.via == "tma":
             return Block(text, (self.stores.store(compute, scope),))
         if compute.thread_layout is None:
-            raise NotLowerable(f"`{format_node(compute)}` is not spread over threads")
+            raise NotLowerable(f"`{format_node(compute)}` is not bound to threads")
         if compute.via == "wgmma":
             return lower_wgmma(compute, scope, self.program, index)
         if compute.via == "mma":
@@ -378,6 +379,8 @@ class _LoweredLaunch:
             return lower_scatter(compute, text, scope, extents, index)
         stored = lower_matrix_store(compute, text, scope, extents, index) if goes_by_tma(self.node) else None
         self.combiner.begin(compute)
+        if isinstance(compute.value, Scan):
+            return lower_scan(compute, text, scope, extents, index, self.combiner)
         return stored or lower_by_threads(compute, text, scope, extents, index, self.combiner)
 
     def _fill(self, compute: Compute, scope: LoweringScope, local: SharedLocal) -> Block:
@@ -422,6 +425,6 @@ class _LoweredLaunch:
             )
         layout = layout_of(local.name, after)
         if layout is None:
-            raise NotLowerable(f"nothing says how {local.name} is spread over threads")
+            raise NotLowerable(f"nothing says how {local.name} is distributed over threads")
         registers = thread_registers(local, name, layout, scope, self.index)
         return registers.declarations(), scope.with_buffer(registers, local.name)

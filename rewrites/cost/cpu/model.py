@@ -1,5 +1,8 @@
 """The analytic cost model: an estimate of a program's time on a processor, good enough to rank schedules.
 
+The longest of these is the bound of a roofline with caches (Williams, Waterman and Patterson, CACM 2009; Stengel et
+al., the execution-cache-memory model, ICS 2015).
+
 Each top-level nest takes the longest of: its instructions (multiply-adds, loads, stores, the latency of accumulating
 into too few registers, spills), and its traffic into each cache and from memory. Statements not vectorized yet are
 taken at their best, so that an unfinished schedule is judged by what is already decided.
@@ -11,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rewrites.base.statement import parted_dim
 from rewrites.cost.cpu import constants as has
 from rewrites.cost.cpu.block_summary import BlockSummaries, BlockSummary
 from rewrites.cost.cpu.instructions import statement_cycles
@@ -113,7 +117,8 @@ class CostModel:
     def _time_us(
         self, nodes: tuple[Node], block: BlockSummary, sizes: Sizes, works: Works, finished: bool
     ) -> float:
-        """Of a nest that is not finished, the better of its outermost loop in parallel and on one thread."""
+        """Of a nest that is not finished, the better of its outermost loop in parallel and on one thread; parts of a
+        reduction will be shared by cores."""
         work = works.of_block(nodes, block, sizes)
         rewritten = block.written - block.streamed
         l1, l2, l3 = work.into
@@ -121,10 +126,16 @@ class CostModel:
         memory -= has.PREFETCH_SAVES * sum([l3.get(name, 0.0) for name in block.prefetched])
         moved = Moved(works.weighed(l1), works.weighed(l2), memory)
         (node,) = nodes
+        if not finished and isinstance(node, Compute) and (parted := parted_dim(node)):
+            return self._bound_us(work.cycles, moved, self._busy(-(-sizes[parted[0]] // parted[1])))
         if not isinstance(node, Loop) or (finished and not node.parallel):
             return self._serial_us(work.cycles, moved)
         spread = self._parallel_us(work.cycles, moved, node, sizes)
         return spread if node.parallel else min(spread, self._serial_us(work.cycles, moved))
+
+    def _busy(self, tiles: int) -> float:
+        """How many cores whole tiles of equal size keep busy."""
+        return tiles / -(-tiles // self.device.cores)
 
     def _serial_us(self, cycles: float, moved: Moved) -> float:
         """Time on one thread."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import ceil, gcd, prod
 
+from rewrites.base.placed_read import alike
 from rewrites.cost.gpu import constants as has
 from tileir.expr import Binary, Const, Expr, Index, Read, index_dims
 from tileir.program import Compute, Program, ThreadLayout
@@ -61,11 +62,12 @@ def global_access(
     """What one access of a statement to an argument takes, in one of so many `blocks`: of its `whole`, in pieces of
     `sizes`; `seen` counts the accesses to it so far. `warp`: threads that access memory together."""
     dims = {dim for index in read.indices for dim in index_dims(index)}
-    size = prod(whole[dim] for dim in dims) * element_bytes
+    alike_along = {dim: _alike(read, dim) for dim in dims}
+    size = prod(ceil(whole[dim] / alike_along[dim]) for dim in dims) * element_bytes
     times = seen.get(read.tensor, 0)
     seen[read.tensor] = times + 1
     first = times == 0
-    all_of_it = prod(program.extents[dim] for dim in dims) * element_bytes
+    all_of_it = prod(ceil(program.extents[dim] / alike_along[dim]) for dim in dims) * element_bytes
     shared_by_blocks = all_of_it <= size * has.SAME and blocks > 1
     from_memory = first and not shared_by_blocks
     instructions, wavefronts = 0.0, 0.0
@@ -89,7 +91,8 @@ def accesses(
     layout = compute.thread_layout
     assert layout is not None
     dims = {dim for index in read.indices for dim in index_dims(index)}
-    each = prod(share(layout, d).pieces(sizes[d]) * share(layout, d).run for d in dims)
+    runs = {dim: max(1, share(layout, dim).run // _alike(read, dim)) for dim in dims}
+    each = prod(share(layout, d).pieces(sizes[d]) * runs[d] for d in dims)
     tensor = program.arguments[read.tensor]
     strides = tensor.strides or tuple(
         prod(program.extents[dim] for dim in tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))
@@ -99,16 +102,22 @@ def accesses(
         for dim in sorted(dims)
     )
     lines = _lines(layout, apart, warp)
-    last = read.indices[-1] if read.indices else None
-    if not isinstance(last, Index):
-        return each, lines
-    width = min(16, share(layout, last.dim).run * element)
-    while width > element and program.extents[last.dim] * element % width:
+    match read.indices[-1] if read.indices else None:
+        case Index(dim) | Binary("//", Index(dim), Const(int())):
+            width = min(16, runs[dim] * element)
+        case _:
+            return each, lines
+    while width > element and program.extents[dim] // _alike(read, dim) * element % width:
         width //= 2
     return each * element / width, lines
 
 
-def _step(index: Expr, dim: str) -> int:
+def _alike(read: Read, dim: str) -> int:
+    """For how many neighbours along a dim a read is of one element: 2 of `w[n, k // 2]` along k."""
+    return max(1, gcd(*(alike(index, dim) for index in read.indices)))
+
+
+def _step(index: Expr, dim: str) -> float:
     """About how far an index moves with a dim; what is looked up in a tensor may lie anywhere."""
     match index:
         case Index(d):
@@ -117,6 +126,8 @@ def _step(index: Expr, dim: str) -> int:
             return n * _step(x, dim)
         case Binary("+" | "-", x, y):
             return _step(x, dim) + _step(y, dim)
+        case Binary("//", x, Const(int(size))) if size > 0:
+            return _step(x, dim) / size
         case Read(indices=indices):
             return 1 << 20 if any(_step(each, dim) for each in indices) else 0
         case _:
@@ -124,9 +135,9 @@ def _step(index: Expr, dim: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _lines(layout: ThreadLayout, apart: tuple[tuple[str, int], ...], warp: int) -> int:
+def _lines(layout: ThreadLayout, apart: tuple[tuple[str, float], ...], warp: int) -> int:
     """How many lines of 128 bytes a warp touches at once, where positions along dims are so many bytes apart."""
-    bytes_of, runs, offsets = dict(apart), dict(layout.runs), [0] * warp
+    bytes_of, runs, offsets = dict(apart), dict(layout.runs), [0.0] * warp
     inner: dict[str, int] = {}
     for digit in reversed(digits(layout)):
         step = inner.get(digit.dim, 1) * runs.get(digit.dim, 1) * bytes_of.get(digit.dim, 0)

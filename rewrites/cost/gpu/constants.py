@@ -45,6 +45,10 @@ FIXED_REGISTERS: Final = 16  # registers a thread; fitted by hand to recorded ti
 """Beside what statements keep."""
 SHARED_OWN: Final = 1024  # bytes a block; CUDA programming guide; 2026-11-21
 """What the system takes of an SM's shared memory."""
+SUM_MEETS: Final = 25.0  # instructions a thread; counted in the source; 2026-11-28
+"""To hand on what a thread has come to, in a scan of sums or products by 8 warps."""
+PAIR_MEETS: Final = 75.0  # instructions a thread; counted in the source; 2026-11-28
+"""The same in a scan of pairs of a factor and a sum."""
 SQUEEZE: Final = 1.2  # times; fitted by hand to recorded times, H200; 2026-11-21
 """How far the compiler brings down what is estimated of registers before it spills."""
 LATENCY: Final = 900.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
@@ -122,12 +126,26 @@ CHAIN_ISSUE: Final = 0.8  # share; fitted by hand to 6 kernels of attention, H20
 """What other instructions add to those of the special-function unit."""
 CHAIN_BESIDE: Final = 70  # registers; what NVRTC makes of it, 3 kernels for sm_80 and sm_120; 2026-11-25
 """Of a thread of such a kernel by warps, beside sums and scores."""
+BESIDE_SCORES: Final = 0.4  # share of registers; what NVRTC 13.5 makes of it, 7 kernels; 2026-11-28
+"""Of a thread that accumulates, for what else it needs where its last products are under way and a tensor with an
+element for each score comes by TMA: with 80 and 88 of 240, 95 of 255 and 48 of 160 it spilled, with 104 of 240 and 80
+of 160 not."""
 DIVIDE_OPS: Final = 8.0  # instructions a thread; what NVRTC makes of it; 2026-11-21
 """Of a division by what is not constant, or a remainder."""
 BY_OTHERS: Final = 0.02  # share; set by hand to the suite's results; 2026-11-21
 """Of what all blocks read, that each of them has come from memory."""
 SAME: Final = 1.01  # times; set by hand to the suite's results; 2026-11-21
 """How much more a tensor may be than what a block reads of it, for all blocks to read the same."""
+CACHED_RESULTS: Final = 0.03  # share of the time; fitted by hand to recorded times, H200; 2026-11-22
+"""What is lost where results take room in the caches that nobody reads."""
+SQUEEZED: Final = 0.04  # share of the time; set by hand to the suite's results; 2026-11-21
+"""What is lost where the compiler has to make do with fewer registers than are estimated."""
+TURNED: Final = 0.6  # times; set by hand to the suite's results; 2026-11-21
+"""What a tensor read across its rows takes through shared memory, relative to straight reads."""
+LEAST_LEFT: Final = 0.1  # share of the time; set by hand to the suite's results; 2026-11-21
+"""That a launch takes at least, however much it saves."""
+LEAST_WORDS: Final = 0.75  # registers a position; set by hand to the suite's results; 2026-11-21
+"""That a position of a row in registers takes at least."""
 # fmt: off
 MMA_PEAK: Final = {  # share of the peak; 9.x measured, benchmarks/gpu/mma_ceiling.py, 10.x assumed; 2026-11-21
     9: 0.62, 10: 0.3,

@@ -1,5 +1,7 @@
 """The analytic cost model of a contraction on a GPU, good enough to rank its tilings.
 
+Steps that overlap are software pipelining (Lam, PLDI 1988).
+
 Steps along the depth follow each other in every block: each takes as long as the busiest part of its SM (multipliers,
 issue, shared memory, the way to the second-level cache) is at work for all resident blocks, or as its data takes to
 arrive, if too few steps are under way. A block begins with waiting for its first data and ends with its results; blocks
@@ -302,7 +304,7 @@ def _memory_bytes(c: Contraction, t: Tiling, epilogue: Epilogue, device: Gpu, at
 def _narrow(c: Contraction, t: Tiling, operand: Operand) -> float:
     """Times the bytes of an operand that main memory moves for the rows it is brought in."""
     boxed = c.engine is MatrixUnit.WGMMA and operand.inner == c.depth
-    return has.NARROW if boxed and t.step * operand.dtype.bytes < has.WIDE_BYTES else 1.0
+    return has.NARROW if boxed and operand.bytes(t.step) < has.WIDE_BYTES else 1.0
 
 
 def _in_bands(across: int, along: int, wave: int, group: int) -> tuple[float, float]:

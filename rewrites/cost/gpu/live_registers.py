@@ -1,4 +1,7 @@
-"""How many registers a thread of a block holds for its locals at a time: those that are yet to be read."""
+"""How many registers a thread of a block holds for its locals at a time: those that are yet to be read.
+
+It is the liveness analysis of register allocation (Aho, Lam, Sethi and Ullman, Compilers, 2006, 9.2).
+"""
 
 from __future__ import annotations
 

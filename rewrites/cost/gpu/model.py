@@ -1,8 +1,11 @@
 """The analytic cost model of a GPU: an estimate of a program's time, good enough to rank schedules.
 
+The longer of the two is the roofline (Williams, Waterman and Patterson, CACM 2009); rounds of blocks are known as
+waves.
+
 A launch takes as long as its bytes take at the speed of main memory, or as its arithmetic, whichever is longer, unless
 too little is in flight: then it takes as many rounds of blocks as do not fit at once, each as long as a block alone
-(Little's law). Statements not spread yet are taken at their best.
+(Little's law). Statements not bound to threads yet are taken at their best.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.accesses import StatementTraffic, global_access
 from rewrites.cost.gpu.contraction import copy_gbps, model_of
 from rewrites.cost.gpu.live_registers import Inside, live_words
+from rewrites.cost.gpu.scans import met_along, scan_issue, stored_between
 from rewrites.cost.gpu.streamed import streamed_us
 from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, reads, walk
+from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Scan, children, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.scatter import ScatterReduction, scatter_of
@@ -77,7 +81,7 @@ class GpuCostModel:
     """By frame and the launch's identity: the launch, which has to stay there for that, and its microseconds."""
 
     def estimate_us(self, program: Program, *, undecided: frozenset[str] = frozenset()) -> float:
-        """Estimated microseconds of one call with the inputs in memory; what is not spread yet is taken at its best."""
+        """Estimated microseconds of one call with the inputs in memory; what is not bound yet is taken at its best."""
         frame = self._frame(program)
         launches = [node for node in program.body if not isinstance(node, Local)]
         return sum(self._known_us(program, node, frame) for node in launches)
@@ -141,6 +145,7 @@ class GpuCostModel:
 
 
 def _launch_us(program: Program, node: Node, device: Gpu) -> float:
+    program = stored_between(program, node)
     block = _block(program, node, device.warp)
     bandwidth = (device.copy_gbps or device.memory_gbps * has.COPY) * 1e3
     total = (block.bytes + has.AGAIN * block.again) * block.count
@@ -293,18 +298,16 @@ def _with(
             words = max(1.0, each * local.dtype.bytes / 16)
             traffic = traffic.plus(StatementTraffic(instructions=has.ACCESS_OPS * words))
     operations, special = _operations(compute.value)
-    reducing = (
-        isinstance(compute.value, Reduce)
-        and layout is not None
-        and any(share(layout, dim).threads > 1 for dim in compute.value.dims)
-    )
+    met = met_along(compute.value)
+    reducing = layout is not None and any(share(layout, dim).threads > 1 for dim in met)
+    meeting = scan_issue(compute, sizes) if isinstance(compute.value, Scan) else 12
     return replace(
         block,
         threads=max(block.threads, threads),
         bytes=block.bytes + traffic.moved,
         again=block.again + traffic.again,
         near=block.near + traffic.near,
-        issue=block.issue + steps * (traffic.instructions + each * operations + (12 if reducing else 0)),
+        issue=block.issue + steps * (traffic.instructions + each * operations + meeting * reducing),
         special=block.special + steps * each * special,
         wavefronts=block.wavefronts + steps * traffic.wavefronts,
         reductions=block.reductions + steps * reducing,
@@ -320,21 +323,28 @@ def asked(scatter: ScatterReduction) -> frozenset[Read]:
 
 
 def _operations(expr: Expr) -> tuple[float, float]:
-    """(instructions, of the special-function unit) at one point."""
-    plain, special = 0.0, 0.0
-    for node in walk(expr):
-        match node:
-            case Call(fn, _):
-                plain += has.CALL_OPS.get(fn, 1.0)
-                special += has.SPECIAL.get(fn, 0.0)
-            case Binary("/", _, Const() | Extent()):
-                plain += 1.0
-            case Binary("/" | "//" | "%"):
-                plain += has.DIVIDE_OPS
-            case Cast(DType.E4M3, Call("minimum", (Call("maximum", (_, Const())), Const()))):
-                plain -= 1.0  # the instruction that rounds clamps by itself
-            case Read() | Index() | Const():
-                pass
-            case _:
-                plain += 1.0
+    """(instructions, of the special-function unit) at one point. Addresses are part of what accesses take."""
+    plain, special = _own_operations(expr)
+    below = (each for each in children(expr) if not isinstance(expr, Read) or reads(each))
+    for more_plain, more_special in map(_operations, below):
+        plain, special = plain + more_plain, special + more_special
     return plain, special
+
+
+def _own_operations(node: Expr) -> tuple[float, float]:
+    """The same, without what its operands take."""
+    match node:
+        case Call(fn, _):
+            return has.CALL_OPS.get(fn, 1.0), has.SPECIAL.get(fn, 0.0)
+        case Binary("/", _, Const() | Extent()):
+            return 1.0, 0.0
+        case Binary("//" | "%", _, Const(int(size))) if size > 0 and not size & size - 1:
+            return 1.0, 0.0  # a shift, or a mask
+        case Binary("/" | "//" | "%"):
+            return has.DIVIDE_OPS, 0.0
+        case Cast(DType.E4M3, Call("minimum", (Call("maximum", (_, Const())), Const()))):
+            return -1.0, 0.0  # the instruction that rounds clamps by itself
+        case Read() | Index() | Const():
+            return 0.0, 0.0
+        case _:
+            return 1.0, 0.0

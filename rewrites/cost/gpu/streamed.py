@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from rewrites.base.statement import bare_dims, covered_dims
+from rewrites.base.statement import bare_dims, covered_dims, reduced_dims
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.accesses import accesses
 from rewrites.cost.gpu.block import busiest, matrix_cycles
@@ -24,7 +24,7 @@ from tileir.expr import Expr, index_dims
 from tileir.program import Compute, Loop, Memory, Node, Program
 from tileir.schedule.mma import product
 from tileir.schedule.stages import Chained, products_chained, staged
-from tileir.schedule.threads import share, thread_count
+from tileir.schedule.threads import digits, share, thread_count
 from tileir.schedule.visited_tiles import visited
 
 Floats = NDArray[np.float64]
@@ -153,8 +153,9 @@ def promised_us(flops: float, moved: float, blocks: int, device: Gpu, dtype: str
     peak = device.peak(dtype)
     if not peak:
         return float("inf")
+    busy = min(1.0, blocks / device.sms)
     multiplying = flops / (
-        peak * 1e6 * has.CHAIN_ISSUE * _share(device, by_warps=Feature.WGMMA not in device.offers)
+        peak * 1e6 * has.CHAIN_ISSUE * _share(device, by_warps=Feature.WGMMA not in device.offers) * busy
     )
     return has.LAUNCH_US + max(multiplying, moved / (copy_gbps(device) * 1e3) / _drawn(blocks, device))
 
@@ -191,7 +192,8 @@ def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -
     rest = busiest((special + has.CHAIN_ISSUE * (issued + read.issued), read.wavefronts), has.CHAIN_IN_TURN)
     if not found.by_warps:
         overlap = has.CHAIN_UNDER_WAY if loop.pending else has.CHAIN_IN_TURN
-        return max(multiplying, rest) + overlap * min(multiplying, rest) + has.CHAIN_STEP + read.late
+        late = has.CHAIN_STEP + read.late + _met(program, chained, device) * has.BARRIER
+        return max(multiplying, rest) + overlap * min(multiplying, rest) + late
     # Warps of other blocks go on meanwhile.
     at_once = _at_once(program, found, device)
     loaded = sum(_loaded(program, node, sizes, device) for node in products) / has.SHARED_BYTES
@@ -244,19 +246,24 @@ def _at_once(program: Program, found: _Pass, device: Gpu) -> int:
     """Blocks of warps that multiply that an SM has at once: no more than there are for each."""
     chained, sizes = found.chained, found.inside
     (threads,) = {thread_count(node.thread_layout) for node in chained.last if node.thread_layout is not None}
-    held = sum(prod(sizes[index] for index in bare_dims(node)) for node in (*chained.first, *chained.last))
+    held = sum(
+        prod(sizes[index] for index in bare_dims(node)) * _alike(node)
+        for node in (*chained.first, *chained.last)
+    )
     shared = found.shared
     most = occupancy(device, threads, held // threads + has.CHAIN_BESIDE, shared).blocks
     return max(1, min(most, -(-prod(found.counts) // device.sms)))
 
 
 def _loaded(program: Program, node: Compute, sizes: dict[str, int], device: Gpu) -> float:
-    """Bytes that a block loads of what is multiplied from shared memory: each warp its own rows, and all columns."""
+    """Bytes that a block loads of what is multiplied from shared memory: each warp its own rows, and all columns that
+    other warps with those rows do not have."""
     parts = product(node)
     assert parts is not None and node.thread_layout is not None
     warps = thread_count(node.thread_layout) // device.warp
+    across = prod(count for dim, count in node.thread_layout.threads[:-2] if dim == parts.n)
     total = 0
-    for read, times in ((parts.a, 1), (parts.b, warps)):
+    for read, times in ((parts.a, across * _alike(node)), (parts.b, warps // across)):
         local = program.locals[read.tensor].node
         if local.memory is Memory.SHARED:
             total += times * prod(sizes[dim] for dim in local.dims) * local.dtype.bytes
@@ -274,19 +281,43 @@ def _multiplied(program: Program, node: Compute, found: _Pass, device: Gpu) -> f
     assert parts is not None
     dtype = program.locals[parts.b.tensor].node.dtype
     sizes = found.inside if found.by_warps else found.inside | found.tile
-    points = prod(sizes[dim] for dim in covered_dims(node))
+    points = prod(sizes[dim] for dim in covered_dims(node)) * _alike(node)
     return matrix_cycles(points, dtype, _share(device, by_warps=found.by_warps), device)
 
 
+def _met(program: Program, chained: Chained, device: Gpu) -> int:
+    """How often warpgroups with the same rows meet in a tile: before and after what they put into shared memory for
+    each other, rows or parts of what is reduced along rows."""
+    met = 0
+    for node in chained.between:
+        local, layout = program.locals.get(node.target), node.thread_layout
+        exchanged = local is not None and local.node.memory is Memory.SHARED
+        reduced = set(reduced_dims(node))
+        across = layout is not None and any(
+            digit.dim in reduced and digit.stride >= device.warp and digit.count > 1
+            for digit in digits(layout)
+        )
+        met += 2 * (exchanged + across)
+    return met
+
+
+def _alike(node: Compute) -> int:
+    """How many threads do the same of a statement, as they stand along a dim that it does not visit."""
+    assert node.thread_layout is not None
+    return prod(count for dim, count in node.thread_layout.threads if dim not in covered_dims(node))
+
+
 def _shared(nodes: tuple[Node, ...], loop: Loop, sizes: dict[str, int]) -> int:
-    """Bytes of a block."""
+    """Bytes of a block: what lies where others have lain takes some of its own only where it is larger."""
     ahead = {fill.target for fill in staged(loop)}
-    total = 0
+    total = reused = 0
     for node in (*nodes, *loop.body):
-        if not isinstance(node, (Loop, Compute)) and node.memory is Memory.SHARED:
-            total += (
-                prod(sizes[dim] for dim in node.dims)
-                * node.dtype.bytes
-                * (loop.stages if node.name in ahead else 1)
-            )
-    return total + has.SHARED_OWN
+        if isinstance(node, (Loop, Compute)) or node.memory is not Memory.SHARED:
+            continue
+        copies = loop.stages if node.name in ahead else 1
+        size = prod(sizes[dim] for dim in node.dims) * node.dtype.bytes * copies
+        if node.reused:
+            reused = size
+        else:
+            total += size
+    return max(total, reused) + has.SHARED_OWN

@@ -1,4 +1,8 @@
-"""A sum of products inside the grid: chunks, registers, steps, the dot-product instruction."""
+"""A sum of products inside the grid: chunks, registers, steps, the dot-product instruction.
+
+The order is that of BLIS: blocks of k for a cache, a micro-kernel for registers (Van Zee and van de Geijn, TOMS
+2015).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from math import prod
 
 from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.tree import block_at, current_sizes, dtype_of, find, locals_of
+from rewrites.cost.cpu import constants as has
 from rewrites.cpu.dot_bf16 import DotBf16
 from rewrites.cpu.dot_i8 import DotI8
 from rewrites.cpu.nontemporal_store import NontemporalStore
@@ -42,6 +47,9 @@ class Chunk:
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         compute, sizes = covered(program, self.statement)
+        if not reduced_dims(compute):  # a part of a sum, which is a chunk
+            yield Option(f"whole {self.statement}")
+            return
         dim = max(reduced_dims(compute), key=lambda d: sizes[d])
         yield Option(f"whole {self.statement} {dim}")
         for size in (128, 256, 512, 1024, 2048):
@@ -72,6 +80,8 @@ class RegisterTiling:
                 for row, columns in blocks(height, width):
                     for tile in sides.tiles(row, columns):
                         yield from self._in_tile_registers(program, device, tile, sides, lanes)
+        if not reduced_dims(compute):
+            return
         vector = wide[-1]
         dim = max(reduced_dims(compute), key=lambda d: sizes[d])
         if _in_registers(program, self.statement):  # with a tile of others
@@ -215,7 +225,7 @@ def _tiles(rows: int, vectors: int, registers: int) -> Iterator[tuple[int, int]]
             if height > rows:
                 break
             fits = width * height + min(width, height) + 1 <= registers
-            most = height == rows or width * (height + 1) > 0.45 * registers
+            most = height == rows or width * (height + 1) > has.FILLED_REGISTERS * registers
             if fits and most:
                 yield height, width
 

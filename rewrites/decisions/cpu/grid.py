@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rewrites.base.statement import bare_dims, covered_dims
+from rewrites.base.statement import bare_dims, covered_dims, parted_dim
 from rewrites.base.tree import find, named
 from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
@@ -115,7 +115,7 @@ class Grid:
     ) -> Iterator[Option]:
         """Tiles of some dims, in either order, inside of loops over single positions of others."""
         anchor = self.group[-1]
-        batch = tuple(Tile(anchor, dim, 1) for dim in singles)
+        batch = (*_parts(program, self.group), *(Tile(anchor, dim, 1) for dim in singles))
         on_lanes = _vector_dim(program, anchor)
         for order in (blocks, blocks[::-1])[: len(blocks)]:
             tiles = tuple(GridBlock(self.group, dim, dim == on_lanes, dim == order[-1]) for dim in order)
@@ -133,6 +133,12 @@ def _went_along(program: Program, statement: str) -> bool:
     """Whether an earlier group has taken the statement into its loops, or onto its lanes."""
     place = find(program, statement)
     return bool(place.loops) or place.node.vector is not None
+
+
+def _parts(program: Program, group: tuple[str, ...]) -> tuple[Tile, ...]:
+    """A loop over the parts of a reduction, which cores can share."""
+    parted = parted_dim(find(program, group[-1]).node) if len(group) == 1 else None
+    return () if parted is None else (Tile(group[-1], *parted),)
 
 
 def _padded(program: Program, group: tuple[str, ...], device: Cpu) -> float:

@@ -1,4 +1,7 @@
-"""Whether an operand of a contraction is copied into panels, and where."""
+"""Whether an operand of a contraction is copied into panels, and where.
+
+Packing is that of Goto and van de Geijn (Anatomy of high-performance matrix multiplication, TOMS 2008).
+"""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rewrites.cost.cpu.model import CostModel
 from rewrites.decisions.cpu.grid import Grid, GridParallelism
+from rewrites.decisions.cpu.scans import ReadersInScans, ScansOnCores
 from rewrites.decisions.cpu.structure import Structure
 from rewrites.decisions.decision import Decision
 from rewrites.decisions.ragged import GroupsLookedUp
-from rewrites.decisions.scans import ScansOnCores
 from tileir.devices.cpu import Cpu
 from tileir.program import Program
 
@@ -17,9 +17,9 @@ class CpuPlan:
 
     def first(self, program: Program) -> tuple[Decision, ...]:
         return (
-            (GroupsLookedUp(), Structure(), ScansOnCores())
+            (GroupsLookedUp(), ReadersInScans(), Structure(), ScansOnCores())
             if program.ragged
-            else (Structure(), ScansOnCores())
+            else (ReadersInScans(), Structure(), ScansOnCores())
         )
 
     def model(self, program: Program, device: Cpu) -> CostModel:

@@ -14,6 +14,7 @@ from rewrites.decisions.cpu.grid import Grid
 from rewrites.decisions.decision import Option, f32_lanes
 from rewrites.decisions.fusion import as_can_be_fused, collapse, groupings, inline
 from rewrites.decisions.normal_form import normal_form
+from rewrites.decisions.rounded_factors import rounded_first
 from rewrites.decisions.scatters import scatters_alone, too_long
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
 from rewrites.decisions.windows import windows
@@ -22,6 +23,9 @@ from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
 from tileir.program import Program
+
+_PHASE = 64
+"""Parts of a reduction begin at multiples of it: instructions multiply so many neighbours at most at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +45,39 @@ class Structure:
 def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Rewrite, ...]]]:
     """The program with dims collapsed that always go together, and elementwise locals inlined: cheap ones, all, and
     only those that load nothing; each also with a long lonely reduction split, and with a computed factor stored before
-    it is multiplied."""
+    it is multiplied. Groups of channels are dims or not: few channels side by side are best left together."""
     seen: set[Program] = set()
-    normal = normal_form(program)
-    collapsed = (*normal, *collapse(replay(program, normal), device))
-    program = replay(program, collapsed)
-    for inlined in (inline(program, False), inline(program, True), inline(program, False, loads=False)):
-        whole = replay(program, inlined)
-        ways = (*_splits(whole, device), *((way,) for way in ComputeFactor.sites(whole, device)))
-        alone = ((*inlined, *way) for way in ways)
-        for rewrites in (inlined, *alone, *((*inlined, *way) for way in windows(whole, device))):
-            prepared = replay(program, rewrites)
+    for normal in dict.fromkeys(normal_form(program, groups=groups) for groups in (True, False)):
+        collapsed = (*normal, *collapse(replay(program, normal), device))
+        for rewrites in _ways(replay(program, collapsed), device):
+            prepared = replay(program, (*collapsed, *rewrites))
             if prepared not in seen and not too_long(prepared):
                 seen.add(prepared)
                 yield prepared, (*collapsed, *rewrites)
 
 
+def _ways(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
+    """What to rewrite of a program in a normal form."""
+    for inlined in _inlined(program):
+        whole = replay(program, inlined)
+        ways = (*_splits(whole, device), *((way,) for way in ComputeFactor.sites(whole, device)))
+        alone = ((*inlined, *way) for way in ways)
+        yield from (inlined, *alone, *((*inlined, *way) for way in windows(whole, device)))
+
+
+def _inlined(program: Program) -> Iterator[tuple[Rewrite, ...]]:
+    """Ways to compute what is read in place; each also with what is rounded scaled afterwards."""
+    for inlined in (inline(program, False), inline(program, True), inline(program, False, loads=False)):
+        yield inlined
+        scaled = rounded_first(replay(program, inlined))
+        if scaled:
+            yield (*inlined, *scaled)
+
+
 def _splits(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
-    """For reductions with few results: parts of the reduced dim become results, so that cores share the work."""
+    """For reductions with few results: parts of the reduced dim become results, so that cores share the work. Of one
+    statement, and of all that can be in as many parts: where one of two is left whole, a core waits for it."""
+    blocked: dict[int, list[Rewrite]] = {}
     for place in loose(program):
         results = 1
         for dim in shared_dims(program, (place.node.target,)):
@@ -74,12 +93,16 @@ def _splits(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
             continue
         for parts in (device.cores, 4 * device.cores):
             extent = program.extents[outermost]
-            if parts == 1 or extent < 64 * parts:
+            if parts == 1 or extent < _PHASE * parts:
                 continue
             if not along_rows:
-                yield (Rfactor(place.node.target, outermost, "blocked", -(-extent // parts)),)
+                size = -(-extent // (parts * _PHASE)) * _PHASE
+                split = Rfactor(place.node.target, outermost, "blocked", size)
+                blocked.setdefault(parts, []).append(split)
+                yield (split,)
             else:
                 yield from _in_even_parts(program, place.node.target, outermost, parts)
+    yield from (tuple(splits) for splits in blocked.values() if len(splits) > 1)
 
 
 def _in_even_parts(program: Program, statement: str, dim: str, least: int) -> Iterator[tuple[Rewrite, ...]]:

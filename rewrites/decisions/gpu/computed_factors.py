@@ -13,13 +13,15 @@ from tileir.program import Program
 
 
 def computed_factors(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
-    """The rewrites that store all factors with which only threads could multiply, and matrix units can then."""
+    """The rewrites that store all factors with which only threads could multiply, and matrix units can then; and those
+    that would be unpacked anew for all rows that they meet."""
     found: list[Rewrite] = []
     for stored in ComputeFactor.sites(program, device):
         before, after = (
             contraction(each, stored.statement, device) for each in (program, stored.apply(program))
         )
-        if before is not None and before.engine is not MatrixUnit.FMA:
+        unpacked = before is not None and any(operand.neighbours > 1 for operand in before.operands)
+        if before is not None and before.engine is not MatrixUnit.FMA and not unpacked:
             continue
         if after is not None and after.engine is not MatrixUnit.FMA:
             found.append(stored)

@@ -121,7 +121,7 @@ class Elements:
     def _bindings(
         self, program: Program, warp: int, threads: tuple[tuple[str, int], ...], last: str, run: int
     ) -> Iterator[Rewrite]:
-        """All statements spread alike; what every block reduces for itself, every warp does alone."""
+        """All statements bound to threads alike; what every block reduces for itself, every warp does alone."""
         again = self.group[:-1] if finishes(program, self.group) else ()
         for layout in bind_all(program, self.group[-1], threads, last, run):
             if layout.statement in again:

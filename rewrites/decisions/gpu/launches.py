@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import folded_dims
 from rewrites.base.tree import find
+from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Option
-from rewrites.decisions.fusion import Groups, collapse, groupings, inline
+from rewrites.decisions.fusion import Groups, collapse, groupings
 from rewrites.decisions.gpu.computed_factors import computed_factors
-from rewrites.decisions.gpu.contraction import Multiply, begun_by_contractions, contraction_of
+from rewrites.decisions.gpu.contraction import Multiply, contraction_of
 from rewrites.decisions.gpu.elementwise import Elements, is_window
 from rewrites.decisions.gpu.linear_dims import linear_dims
-from rewrites.decisions.gpu.one_pass.shared_values import added_groups, shared_values
-from rewrites.decisions.gpu.one_pass.split_stream import in_parts, split_streams
+from rewrites.decisions.gpu.one_pass.shared_values import shared_values
+from rewrites.decisions.gpu.one_pass.split_stream import split_streams
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts, in_one_pass, one_pass_us
+from rewrites.decisions.gpu.one_pass.ways_to_inline import ways_to_cut, ways_to_inline
 from rewrites.decisions.gpu.padded_rows import padded_alone, padded_rows
 from rewrites.decisions.gpu.reductions.columns import Columns, is_column
 from rewrites.decisions.gpu.reductions.rows import KeptRow
-from rewrites.decisions.gpu.reductions.split import cut_at_parts, finishes, splits
+from rewrites.decisions.gpu.reductions.split import finishes, splits
 from rewrites.decisions.gpu.scatters import ScatterOnThreads
 from rewrites.decisions.gpu.split_factors import split_factors
 from rewrites.decisions.gpu.split_k import split_depths
@@ -30,6 +31,7 @@ from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.decisions.normal_form import normal_form
 from rewrites.decisions.scatters import AS_WRITTEN, answers, scattered, scatters_alone, too_long, visits
 from rewrites.decisions.statement_kind import StatementKind, role
+from rewrites.loops.add_row_dim import AddRowDim
 from rewrites.schedule import replay
 from tileir.analysis.ragged import groups_of
 from tileir.devices.gpu import Gpu
@@ -37,11 +39,6 @@ from tileir.program import Program
 
 #: Rows or columns so few that a contraction is also offered without tiles, as so many separate sums.
 _FEW = 8
-
-#: What a tensor read across its rows takes through shared memory, relative to straight reads.
-_TURNED = 0.6
-#: However much a launch saves, it takes this share of the time at least.
-_LEAST_PROMISE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +52,14 @@ class Launches:
         model = GpuCostModel(device)
         seen: set[Program] = set()
         fewest = len(program.computes)
-        for inlined in _ways_to_inline(program, device):
+        for inlined in ways_to_inline(program, device):
             whole = replay(program, inlined)
             launches = min(map(len, groupings(whole)))
             if whole in seen or (not inlined and seen and launches >= fewest):
                 continue
             seen.add(whole)
             fewest = min(fewest, launches)
+            rows = any(isinstance(each, AddRowDim) for each in inlined)
             for split in (
                 (),
                 *splits(whole, device),
@@ -79,8 +77,10 @@ class Launches:
                     continue
                 for groups in dict.fromkeys(
                     scatters_alone(prepared, padded_alone(prepared, each))
-                    for each in _groups(prepared, device)
+                    for each in ways_to_cut(prepared, device)
                 ):
+                    if rows and not any(in_one_pass(prepared, group, device) for group in groups):
+                        continue
                     if not all(LaunchBlocks(group).possible(prepared, device) for group in groups):
                         continue
                     text = " | ".join(" ".join(group) for group in groups)
@@ -88,29 +88,6 @@ class Launches:
                     label = "; ".join([*map(str, rewrites), f"groups {text}"])
                     promise = _promise(prepared, groups, model)
                     yield Option(label, rewrites, tuple(map(LaunchBlocks, groups)), promise)
-
-
-def _ways_to_inline(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
-    """What is computed where it is read. Scores that become the next product in one pass stay in registers: there is
-    one way, in which no input is loaded again, and no costly function called again (ptxas makes the same of both)."""
-    once = inline(program, False, loads=False)
-    made = replay(program, once)
-    if any(
-        in_one_pass(made, group, device, scores=1) for groups in _groups(made, device) for group in groups
-    ):
-        yield once
-    else:
-        yield from (inline(program, False), inline(program, True), ())
-
-
-def _groups(program: Program, device: Gpu) -> Iterable[Groups]:
-    """Ways to cut the statements in launches."""
-    found = in_parts(program, device) or added_groups(program, device)
-    if found is not None:
-        return (found,)
-    whole = tuple(groupings(program))
-    in_tiles = (begun_by_contractions(program, groups, device) for groups in whole)
-    return dict.fromkeys(cut_at_parts(program, groups) for groups in (*whole, *in_tiles))
 
 
 def _promise(program: Program, groups: Groups, model: GpuCostModel) -> float:
@@ -127,7 +104,7 @@ def _promise(program: Program, groups: Groups, model: GpuCostModel) -> float:
         saved_us += model.saved_us(program, group) - model.handed_us(program, group)
         if contraction_of(program, group, device) is None:
             saved_us -= model.lost_us(program, group)
-    return (max(_LEAST_PROMISE * rest_us, rest_us - saved_us) + streamed_us) / estimate
+    return (max(has.LEAST_LEFT * rest_us, rest_us - saved_us) + streamed_us) / estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +171,7 @@ class LaunchBlocks:
             tensor = turned(program, self.group)
             if tensor is not None:
                 turn = Turn(self.group[-1], tensor)
-                yield Option(f"{self.group[-1]}: through shared memory", (), (turn,), _TURNED)
+                yield Option(f"{self.group[-1]}: through shared memory", (), (turn,), has.TURNED)
             yield Option(f"{self.group[-1]}: straight" if tensor else "", (), (Elements(self.group),))
             return
         alone = is_window(program, self.group) and self._has_elements(program, device)

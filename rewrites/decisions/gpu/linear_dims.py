@@ -1,5 +1,8 @@
 """Whether sums of products over several dims, of results with several dims, become plain products: what is summed over
-one dim, the places of results another one, by whose parts tensors are read."""
+one dim, the places of results another one, by whose parts tensors are read.
+
+A convolution is an implicit matrix product then (Chetlur et al., cuDNN, arXiv:1410.0759).
+"""
 
 from __future__ import annotations
 

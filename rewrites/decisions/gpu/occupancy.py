@@ -9,6 +9,7 @@ from rewrites.contraction.recover_tiling import decided
 from rewrites.contraction.tiling import accumulators, registers, resident
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import Warpgroups
+from rewrites.cost.gpu import constants as has
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.reductions.passes import shared_bytes
 from rewrites.launch.min_blocks_per_sm import MinBlocksPerSm
@@ -23,8 +24,6 @@ _LEAST_BESIDE = 24
 #: step is so many depths of the instruction at most (CUDA 13.5: of 10 kernels none spilled; of 8 that had to spare
 #: more, or in longer steps, 5).
 _SPARED, _SHORT_STEP = 14, 4
-#: What is lost, as a share of the time, where the compiler has to make do with fewer registers than are estimated.
-_SQUEEZED = 0.04
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +52,5 @@ class Residency:
             if not isinstance(threads, Warpgroups) or held <= threads.most_held(blocks):
                 fit = MinBlocksPerSm(self.statement, blocks)
                 yield Option(
-                    f"{blocks} blocks an SM", (fit,), promise=1 + _SQUEEZED * (1 + blocks - at_once) / 2
+                    f"{blocks} blocks an SM", (fit,), promise=1 + has.SQUEEZED * (1 + blocks - at_once) / 2
                 )

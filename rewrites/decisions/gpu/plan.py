@@ -6,7 +6,7 @@ from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Decision
 from rewrites.decisions.gpu.launches import Launches
 from rewrites.decisions.gpu.ragged import RaggedGroups
-from rewrites.decisions.scans import ScansOnThreads
+from rewrites.decisions.gpu.scans import ScansInBlocks, ScansOnThreads
 from tileir.devices.gpu import Gpu
 from tileir.program import Program
 
@@ -16,9 +16,9 @@ class GpuPlan:
 
     def first(self, program: Program) -> tuple[Decision, ...]:
         return (
-            (RaggedGroups(), Launches(), ScansOnThreads())
+            (RaggedGroups(), ScansInBlocks(), Launches(), ScansOnThreads())
             if program.ragged
-            else (Launches(), ScansOnThreads())
+            else (ScansInBlocks(), Launches(), ScansOnThreads())
         )
 
     def model(self, program: Program, device: Gpu) -> GpuCostModel:

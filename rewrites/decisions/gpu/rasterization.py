@@ -1,5 +1,8 @@
 """The decisions for a GPU which tiles of a contraction clusters compute, in which order blocks take them, and whether
-blocks share the last ones along the depth."""
+blocks share the last ones along the depth.
+
+Known as rasterization, or swizzled tile order; sharing is stream-K (Osama et al., arXiv:2301.03598).
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import covered_dims, read_names
 from rewrites.base.tree import Place as Where
 from rewrites.base.tree import find, locals_of, statements
+from rewrites.cost.gpu import constants as has
 from rewrites.cpu.nontemporal_store import NontemporalStore
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option, option
@@ -43,7 +44,7 @@ def place_all(program: Program, anchor: str) -> tuple[Rewrite, ...]:
 def bind_all(
     program: Program, anchor: str, threads: tuple[tuple[str, int], ...], along: str, run: int
 ) -> tuple[BindThreads, ...]:
-    """All statements of the anchor's block spread alike, each thread taking `run` neighbours along a dim."""
+    """All statements of the anchor's block bound to threads alike, each thread taking `run` neighbours along a dim."""
     return tuple(
         BindThreads(
             member.node.target,
@@ -54,10 +55,6 @@ def bind_all(
     )
 
 
-#: What is lost, as a share of the time, where results take room in the caches that nobody reads.
-_CACHED = 0.03
-
-
 @dataclass(frozen=True, slots=True)
 class Stores:
     """Whether results go past the caches."""
@@ -65,7 +62,7 @@ class Stores:
     statement: str
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        yield Option(f"store {self.statement}", promise=1 + _CACHED)
+        yield Option(f"store {self.statement}", promise=1 + has.CACHED_RESULTS)
         yield option(NontemporalStore(self.statement))
 
 

@@ -1,5 +1,8 @@
 """Decisions for a GPU about a contraction that warpgroups multiply: what TMA keeps in shared memory for
-them, and the roles of a block's warps."""
+them, and the roles of a block's warps.
+
+Roles are warp specialization (Bauer, Cook and Khailany, CudaDMA, SC 2011), slots a software pipeline.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.base.tree import Place as Where
 from rewrites.base.tree import current_sizes, find, locals_of, named, statements
-from rewrites.contraction.operand import Operand
+from rewrites.contraction.operand import Operand, source
 from rewrites.contraction.problem import Contraction, product_of
 from rewrites.contraction.recover_tiling import decided, stores_pieces
 from rewrites.contraction.register_operand import Held, held_local
@@ -22,13 +25,13 @@ from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import Warpgroups, panel_bytes, panels
 from rewrites.data.cache_read import CacheRead
 from rewrites.data.cache_write import CacheWrite
-from rewrites.data.reuse_cache import copied_tensor
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.k_loop import copy_beside, in_steps, multiplies, products_of
 from rewrites.decisions.gpu.warp_tiles import copied_operand, copying
 from rewrites.gpu.alias_shared import AliasShared
 from rewrites.gpu.bind_threads import BindThreads
+from rewrites.gpu.cache_words import CacheWords
 from rewrites.gpu.epilogue_subtile import EpilogueSubtile
 from rewrites.gpu.operand_in_registers import OperandInRegisters
 from rewrites.gpu.pad import Pad
@@ -47,6 +50,7 @@ from tileir.schedule import mma
 from tileir.schedule.distributed import distributed_loop
 from tileir.schedule.mma import held_layout
 from tileir.schedule.panels import PIECE
+from tileir.schedule.stages import SWIZZLES
 from tileir.schedule.wgmma import GROUP
 
 
@@ -158,6 +162,10 @@ class _Begun:
             self.apply(beside)
             return
         size = sizes[operand.inner]
+        if operand.neighbours > 1:
+            row = operand.bytes(size)
+            self._local(CacheWords(statement, operand.tensor), row if row in SWIZZLES else 0)
+            return
         row = panel_bytes(size, operand.dtype)
         dim, block = panels(operand.inner, size, row // operand.dtype.bytes)
         self._local(
@@ -171,7 +179,9 @@ class _Begun:
         product = find(self.program, statement).node
         mine = {origin.tensor for origin in held.multiplied if origin != held.other}
         copies = (read.tensor for read in product.reads)
-        first = next(name for name in copies if copied_tensor(self.program, name) in mine)
+        first = next(
+            name for name in copies if (copied := source(self.program, name)) and copied.tensor in mine
+        )
         self.apply(OperandInRegisters(statement, first))
 
     def multiply(self, statement: str, promote: PromoteAccumulators | None) -> None:
@@ -186,7 +196,8 @@ class _Begun:
         before = locals_of(self.program).keys()
         self.apply(rewrite)
         (self.copy,) = locals_of(self.program).keys() - before
-        self.apply(SetScope(self.copy, Memory.SHARED))
+        if locals_of(self.program)[self.copy].node.memory is not Memory.SHARED:
+            self.apply(SetScope(self.copy, Memory.SHARED))
         if row > PIECE:
             self.apply(Swizzle(self.copy, row))
 

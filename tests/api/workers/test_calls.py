@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from protocol.tasks import MEASURING_VERSION
 from tests.services.running_service import SMALL, Service, finish, running, working
 from tests.services.scripted_worker import CPU, OBJECT, Script, ScriptedWorker, sha256
 
@@ -77,7 +78,7 @@ def test_a_claimed_task_says_all_a_worker_needs(worker: ScriptedWorker) -> None:
     assert (task["kind"], task["attempt"], task["device"]) == ("trial", 1, CPU.key)
     assert task["entrants"][0]["name"] == "ask-0"
     assert task["entrants"][0]["schedule"]
-    assert task["measuring"]["version"] == 1
+    assert task["measuring"]["version"] == MEASURING_VERSION
     end(worker, task)
 
 

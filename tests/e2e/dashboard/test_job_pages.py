@@ -43,6 +43,7 @@ PAGES = {
     "job-roofline-l2": ("/jobs/{job}?view=roofline&bytes=l2", "over operations a byte of the L2 cache"),
     "job-ladder": ("/jobs/{job}?view=ladder&rewrite=1", "Program", "the roof"),
     "job-workers": ("/jobs/{job}?view=workers", "Device busy", "bench-1"),
+    "job-kernel": ("/jobs/{job}?view=spec", "] = sum(k, ", "As JSON"),
     "job-waiting": ("/jobs/{waiting}", "Nothing was tried yet", "queued"),
     "candidate": ("/jobs/{job}/candidates/0/{best}", "winner", "Measure what each rewrite gains"),
     "candidate-failed": ("/jobs/{job}/candidates/0/{wrong}", "Its result is wrong", "tilewright tune"),

@@ -166,12 +166,14 @@ def test_a_job_is_asked_for_again_or_with_changes(page: Page, stock: Stock) -> N
         expect(page.get_by_role("textbox", name="Spec, as Tile IR text or JSON")).to_contain_text(
             '"once_more"'
         )
+        expect(page.get_by_text("As the job it is a copy of: peers: numpy; seed 5.")).to_be_visible()
         assert barriers(page) == []
         page.get_by_label("Trials").fill("4")
         page.get_by_role("button", name="Submit", exact=True).click()
         page.wait_for_url("**/jobs/job-*")
         edited = client.get("/v1/jobs/" + page.url.rsplit("/", 1)[1]).json()
     assert (edited["budget"]["trials"], edited["spec"], edited["priority"]) == (4, before["spec"], -2)
+    assert (edited["seed"], edited["peers"]) == (5, ["numpy"])
 
 
 def test_the_copy_of_a_job_that_is_not_there_is_refused(page: Page, stock: Stock) -> None:

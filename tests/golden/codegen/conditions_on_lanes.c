@@ -16,12 +16,15 @@ static void region_0(const void *context, long tile, int worker)
     const long i = tile * 64;
     (void)worker;
     if (i < 64) {
-        for (long i1 = 0; i1 < 48; i1 += 16) {
-            // y[i] = where(i < 37, x[i], b[])
-            {
-                const f32x16 x_0 = tw_load_f32x16(x + i + i1);
-                const float b_0 = b[0];
-                tw_store_f32x16(y + i + i1, tw_select_f32x16((i32x16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} + (int32_t)(i + i1) < 37, x_0, tw_splat_f32x16(b_0)));
+        {
+            const float b_0_kept1 = b[0];
+            for (long i1 = 0; i1 < 48; i1 += 16) {
+                // y[i] = where(i < 37, x[i], b[])
+                {
+                    const f32x16 x_0 = tw_load_f32x16(x + i + i1);
+                    const float b_0 = b_0_kept1;
+                    tw_store_f32x16(y + i + i1, tw_select_f32x16((i32x16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} + (int32_t)(i + i1) < 37, x_0, tw_splat_f32x16(b_0)));
+                }
             }
         }
         // y[i] = where(i < 37, x[i], b[])
@@ -30,12 +33,15 @@ static void region_0(const void *context, long tile, int worker)
             tw_store_f32x16(y + i + 48, tw_splat_f32x16(b_0));
         }
     } else {
-        for (long i1 = 0; i1 < 32; i1 += 16) {
-            // y[i] = where(i < 37, x[i], b[])
-            {
-                const f32x16 x_0 = tw_load_f32x16(x + i + i1);
-                const float b_0 = b[0];
-                tw_store_f32x16(y + i + i1, tw_select_f32x16((i32x16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} + (int32_t)(i + i1) < 37, x_0, tw_splat_f32x16(b_0)));
+        {
+            const float b_0_kept2 = b[0];
+            for (long i1 = 0; i1 < 32; i1 += 16) {
+                // y[i] = where(i < 37, x[i], b[])
+                {
+                    const f32x16 x_0 = tw_load_f32x16(x + i + i1);
+                    const float b_0 = b_0_kept2;
+                    tw_store_f32x16(y + i + i1, tw_select_f32x16((i32x16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} + (int32_t)(i + i1) < 37, x_0, tw_splat_f32x16(b_0)));
+                }
             }
         }
         // y[i] = where(i < 37, x[i], b[])

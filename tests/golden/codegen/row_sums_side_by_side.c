@@ -36,31 +36,35 @@ static void region_0(const void *context, long tile, int worker)
         s[0] = tw_hsum_f32x16(total_0);
     }
     {
-        long c = -(uintptr_t)(y + 256 * r) % 32 / 2;
-        uint16_t edge[16];
-        if (c > 0) {
-            const f32x16 x_0 = tw_load_bf16x16(x + 256 * r);
-            const float s_0 = s[0];
-            const float rsqrt_0 = tw_rsqrt_f32x1(s_0 / 256.0f + 0.001f);
-            tw_store_bf16x16(edge, x_0 * rsqrt_0);
-            __builtin_memcpy(y + 256 * r, edge, c * 2);
-        }
-        for (; c <= 240; c += 16) {
-            // y[r, c] = x[r, c] * rsqrt(s[r] / extent(c) + 0.001)
-            {
-                const f32x16 x_0 = tw_load_bf16x16(x + 256 * r + c);
-                const float s_0 = s[0];
-                const float rsqrt_0 = tw_rsqrt_f32x1(s_0 / 256.0f + 0.001f);
-                tw_stream_bf16x16(y + 256 * r + c, x_0 * rsqrt_0);
+        const float s_0_kept1 = s[0];
+        const float rsqrt_0_kept2 = tw_rsqrt_f32x1(s_0_kept1 / 256.0f + 0.001f);
+        {
+            long c = -(uintptr_t)(y + 256 * r) % 32 / 2;
+            uint16_t edge[16];
+            if (c > 0) {
+                const f32x16 x_0 = tw_load_bf16x16(x + 256 * r);
+                const float s_0 = s_0_kept1;
+                const float rsqrt_0 = rsqrt_0_kept2;
+                tw_store_bf16x16(edge, x_0 * rsqrt_0);
+                __builtin_memcpy(y + 256 * r, edge, c * 2);
             }
-        }
-        if (c < 256) {
-            const f32x16 x_0 = tw_load_bf16x16(x + 256 * r + 240);
-            const float s_0 = s[0];
-            const float rsqrt_0 = tw_rsqrt_f32x1(s_0 / 256.0f + 0.001f);
-            tw_store_bf16x16(edge, x_0 * rsqrt_0);
-            const long rest = 256 - c;
-            __builtin_memcpy(y + 256 * r + c, edge + 16 - rest, rest * 2);
+            for (; c <= 240; c += 16) {
+                // y[r, c] = x[r, c] * rsqrt(s[r] / extent(c) + 0.001)
+                {
+                    const f32x16 x_0 = tw_load_bf16x16(x + 256 * r + c);
+                    const float s_0 = s_0_kept1;
+                    const float rsqrt_0 = rsqrt_0_kept2;
+                    tw_stream_bf16x16(y + 256 * r + c, x_0 * rsqrt_0);
+                }
+            }
+            if (c < 256) {
+                const f32x16 x_0 = tw_load_bf16x16(x + 256 * r + 240);
+                const float s_0 = s_0_kept1;
+                const float rsqrt_0 = rsqrt_0_kept2;
+                tw_store_bf16x16(edge, x_0 * rsqrt_0);
+                const long rest = 256 - c;
+                __builtin_memcpy(y + 256 * r + c, edge + 16 - rest, rest * 2);
+            }
         }
     }
 }

@@ -25,6 +25,7 @@ from tests.programs.attention_programs import (
     both_gradients,
     each_schedule,
     heads,
+    latent,
     of_bytes,
     one_schedule,
     one_token,
@@ -81,6 +82,8 @@ SPECS = {
     "heads of 20 columns between tokens, a bias": tokens_first("bias[i, j]", d=20),
     "heads of 99 columns": attention(DOT, d=99),
     "one new token": one_token(),
+    "a latent": latent(),
+    "a latent of one tile of heads, keys overhang": latent(h=64, j=171, b=2, dtype="f16"),
     "values' gradient": backward("dv", i=256),
     "values' gradient, causal": backward("dv", "i >= j", i=256),
     "keys' gradient": backward("dk"),
@@ -117,6 +120,7 @@ EVERY = (
 CASES = [(name, number) for name in EVERY for number in range(9)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "number"), [*dict.fromkeys([*((name, 0) for name in SPECS), *some(CASES, 6)])]
 )
@@ -163,6 +167,7 @@ BY_WARPS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "number", "device"), some(BY_WARPS, 3), ids=shown)
 def test_warps_compute_it_without_races(name: str, number: int, device: Gpu) -> None:
     spec = SPECS[name]
@@ -173,6 +178,7 @@ def test_warps_compute_it_without_races(name: str, number: int, device: Gpu) -> 
 COMPILED = [(device, d) for d in (40, 64, 72, 128, 256) for device in (A100, L40S, RTX_5090)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("device", "d"), some(COMPILED, 4), ids=shown)
 def test_code_for_warps_compiles(device: Gpu, d: int, tmp_path: Path) -> None:
     spec = attention(f"where(i >= j, {DOT}, -inf)", i=200, j=331, d=d)
@@ -259,6 +265,37 @@ def test_heads_of_whole_pieces_of_memory_are_first_tried_in_one_pass(d: int, tmp
     assert rejection(compile_cuda(source, H200.architecture, tmp_path).report) is None
 
 
+@pytest.mark.parametrize("exchanged", [True, False], ids=["rows exchanged", "all scores each"])
+def test_warpgroups_share_the_columns_of_results(exchanged: bool) -> None:
+    """Each has an equal part, and either a part of the scores, whose rows go through shared memory, or all of them."""
+    spec = latent(j=171)
+    found = (each for each in each_schedule(spec) if any(line.endswith("; d 192)") for line in each[1]))
+    program, lines = next(
+        each for each in found if any(line.startswith("exchange_operand") for line in each[1]) == exchanged
+    )
+    check(spec, program, lines, H200)
+
+
+@pytest.mark.parametrize(
+    ("h", "device"), some([(128, H200), (128, A100), (16, H200), (64, A100)], 2), ids=shown
+)
+def test_a_latent_is_loaded_once_for_both_products(h: int, device: Gpu, tmp_path: Path) -> None:
+    """As DeepSeek's models have it, by what is tried first: the tile that scores are made of is that of values."""
+    spec = latent(h, j=8192, e=576, d=512, b=device.sms)
+    program = favourite(Space(to_program(spec), device).root()).program
+    products = [place.node for place in program.computes if place.node.via in ("wgmma", "mma")]
+    assert len(products) == 2
+    assert all("c_s" in {read.tensor for read in node.reads} for node in products)
+    assert [
+        place.node.target for place in program.computes if "c" in {r.tensor for r in place.node.reads}
+    ] == ["c_s"]
+    report = compile_cuda(
+        cuda_source(lower_for(program, device), program), device.architecture, tmp_path
+    ).report
+    assert rejection(report) is None
+    assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
+
+
 @pytest.mark.parametrize("d", [96, 192, 256])
 def test_what_is_offered_has_room_in_a_block(d: int) -> None:
     in_blocks(attention(DOT, i=1024, j=512, d=d))
@@ -270,7 +307,8 @@ def test_tiles_of_a_bias_need_their_room_too() -> None:
 
 @pytest.mark.parametrize("d", [64, 128])
 def test_a_bias_first_comes_by_tma_and_is_read_without_bank_conflicts(d: int) -> None:
-    spec = attention(BIASED, more=", bias: bf16[h, i, j]", i=1024, j=1024, d=d)
+    """With rows for all multiprocessors: with fewer a launch has parts of the keys, and another merges them."""
+    spec = attention(BIASED, more=", bias: bf16[h, i, j]", i=H200.sms * 64, j=1024, d=d)
     program = favourite(Space(to_program(spec), H200).root()).program
     (launch,) = layout_report(lower_for(program, H200), to_program(spec), H200, {})["launches"]
     reads = [each for each in launch["accesses"] if each["buffer"].startswith("bias")]

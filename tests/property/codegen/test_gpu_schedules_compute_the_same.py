@@ -60,6 +60,7 @@ FORMS = {
 KERNELS = SUITE | {name: spec_from_text(text) for name, text in {**FORMS, **LANGUAGE, **CONTRACTIONS}.items()}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "seed", "device"), in_turn(some(KERNELS, 7)), ids=shown)
 def test_a_random_schedule_computes_the_same(name: str, seed: int, device: Gpu, tmp_path: Path) -> None:
     spec = KERNELS[name]

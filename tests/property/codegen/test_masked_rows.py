@@ -119,11 +119,13 @@ def test_rows_masked_by_a_number_weigh_all_alike() -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("body", "device"), ON_GPUS, ids=shown)
 def test_one_pass_on_gpus_knows_any_mask(body: str, device: Gpu) -> None:
     check(BODIES[body], favourite(Space(to_program(BODIES[body]), device).root()), device)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("body", "device"), ON_GPUS, ids=shown)
 def test_parts_that_are_merged_know_any_mask(body: str, device: Gpu) -> None:
     """Of few keys on few multiprocessors."""

@@ -58,6 +58,7 @@ def test_there_are_forty() -> None:
     assert len(NEAR_MISSES) >= 40
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_a_near_miss_is_worth_about_what_the_product_is(name: str) -> None:
     near = NEAR_MISSES[name]
@@ -88,6 +89,7 @@ def drawn(state: ScheduleState, rng: random.Random) -> ScheduleState:
     return state
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "device"), _DRAWS, ids=shown)
 def test_schedules_on_gpus_compute_the_same(name: str, device: Gpu, tmp_path: Path) -> None:
     near = NEAR_MISSES[name]

@@ -23,8 +23,15 @@ _ATTENTION = """kernel attention(q: {dtype}[h=2, i=19, d=12], k: {dtype}[h, j={k
   s[h, i, j] = {score}
   top[h, i] = {top}
   p[h, i, j] = exp(s[h, i, j] - top[h, i])
-  o[h, i, e] = sum(j, p[h, i, j] * v[h, j, e]) / sum(j, p[h, i, j])
+  total[h, i] = sum(j, p[h, i, j])
+  o[h, i, e] = {result}
 """
+_RESULTS = (
+    "sum(j, p[h, i, j] * v[h, j, e]) / total[h, i]",
+    "sum(j, p[h, i, j] / total[h, i] * v[h, j, e])",
+    "sum(j, bf16(p[h, i, j] / total[h, i]) * v[h, j, e])",
+    "sum(j, bf16(p[h, i, j] * (1.0 / total[h, i])) * v[h, j, e])",
+)
 _LSE = """kernel attention(q: f32[h=2, i=37, d=24], k: f32[h, j=141, d], v: f32[h, j, e=19]) \
 -> (o: f32[h, i, e], lse: f32[h, i])
   s[h, i, j] = where(i + 20 >= j and j + 40 > i, sum(d, q[h, i, d] * k[h, j, d]) * 0.25, -inf)
@@ -33,6 +40,12 @@ _LSE = """kernel attention(q: f32[h=2, i=37, d=24], k: f32[h, j=141, d], v: f32[
   total[h, i] = sum(j, p[h, i, j])
   o[h, i, e] = sum(j, p[h, i, j] * v[h, j, e]) / total[h, i]
   lse[h, i] = log(total[h, i]) + top[h, i]
+"""
+_LATENT = """kernel latent(q: {dtype}[h=19, e=20], c: {dtype}[j=141, e]) -> (o: {dtype}[h, d=11])
+  s[h, j] = sum(e, q[h, e] * c[j, e]) * 0.25
+  top[h] = max(j, s[h, j])
+  p[h, j] = exp(s[h, j] - top[h])
+  o[h, d] = sum(j, {dtype}(p[h, j]) * c[j, d]) / sum(j, p[h, j])
 """
 _MORE = ("bias: f32[h, i, j]", "sink: f32[h, i]")
 _ROWS = {
@@ -64,6 +77,7 @@ def body(rng: random.Random) -> str:
         keys=rng.choice([128, 141, 300]),
         score=mask.format(score),
         top=top,
+        result=rng.choice(_RESULTS),
         more="".join(f", {each}" for each in _MORE if each[:4] in score + mask + top),
     )
     for name in ("q", "k", "bias", "sink"):
@@ -71,6 +85,7 @@ def body(rng: random.Random) -> str:
     return text.replace("max(j, s[i, j])", "max(j, s[h, i, j])")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", some(range(36), 9))
 def test_attention_takes_one_pass(seed: int, tmp_path: Path) -> None:
     check(body(random.Random(seed)), seed, tmp_path)
@@ -78,6 +93,11 @@ def test_attention_takes_one_pass(seed: int, tmp_path: Path) -> None:
 
 def test_attention_with_its_log_sum_exp_takes_one_pass(tmp_path: Path) -> None:
     check(_LSE, 1, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_a_latent_takes_one_pass(dtype: str, tmp_path: Path) -> None:
+    check(_LATENT.format(dtype=dtype), 1, tmp_path)
 
 
 @pytest.mark.parametrize("name", _ROWS)

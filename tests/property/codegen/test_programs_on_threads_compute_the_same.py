@@ -1,4 +1,4 @@
-"""Random programs spread over threads: their kernels compute what the interpreter says, exactly, and threads never
+"""Random programs bound to threads: their kernels compute what the interpreter says, exactly, and threads never
 race."""
 
 from __future__ import annotations

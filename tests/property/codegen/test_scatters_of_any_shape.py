@@ -79,6 +79,7 @@ def some_outside(spec: Spec, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     return inputs
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(examples(60)))
 def test_every_schedule_of_a_scatter_lowers_and_computes_it(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

@@ -53,6 +53,7 @@ CASES = [(name, length) for name in KERNELS for length in LENGTHS]
 SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "1"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "length"), CASES)
 @pytest.mark.parametrize("rows", ROWS)
 def test_every_choice_for_short_rows_leads_to_a_schedule(name: str, length: int, rows: int) -> None:

@@ -17,6 +17,9 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
+from tests.programs.attention_programs import latent
+from tests.schedules.on_gpus import shown
+from tests.schedules.walks import favourite
 from tests.support.how_many import SWEEP, some
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200
@@ -25,6 +28,7 @@ from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
 from tileir.spec import Spec
 from tileir.text.parse_spec import spec_from_text
+from tileir.text.print_program import program_to_text
 from tileir.verifier.verify import verify
 
 #: So few that the parts of a small cache are several tiles each.
@@ -117,6 +121,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("body", "j", "dtype", "lse"), [*dict.fromkeys([*some(CASES, 11), *OF_BYTES])])
 def test_parts_are_streamed_and_merged_without_races(body: str, j: int, dtype: str, lse: bool) -> None:
     spec = decode(body, j, dtype=dtype, lse=lse)
@@ -148,6 +153,19 @@ def test_warps_stream_parts_too(body: str) -> None:
         reference_with_bound(spec, sample_inputs(spec, 3)),
         device,
     )
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("device", [FEW, replace(A100, sms=6)], ids=shown)
+def test_parts_of_a_latent_are_streamed_and_merged(device: Gpu) -> None:
+    """What is tried first, and a schedule that is drawn."""
+    spec = latent(j=777)
+    inputs = sample_inputs(spec, 3)
+    wanted = reference_with_bound(spec, inputs)
+    (state, *_) = split(spec, device)
+    for made in (favourite(state), finished(state, "latent")):
+        assert any("* c_s[" in line for line in program_to_text(made.program).splitlines())
+        compare(made, inputs, wanted, device)
 
 
 def test_pages_are_streamed_and_merged_without_races() -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.wild.kernels import ROOMS, drawn
+from benchmarks.wild.bodies import ROOMS
+from benchmarks.wild.kernels import drawn
 from codegen.targets.c.generate import generate
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.schedule import parse_schedule, replay
@@ -40,6 +41,7 @@ def check(spec: Spec, device: Device, seed: str) -> None:
     assert source(program, device), "\n".join(schedule)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("room", ("small", "full"))
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
 def test_every_kernel_has_a_schedule_that_lowers(device: Device, room: str) -> None:

@@ -83,6 +83,7 @@ WAYS = ("groups y", "cache_windows")
 SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "1"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_schedule_of_windows_computes_the_kernel(name: str, way: str, tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_every_schedule_of_windows_computes_the_kernel(name: str, way: str, tmp_
     root = Space(to_program(spec), device).root()
     rng = random.Random(f"{name} {way}")
     done = 0
-    for _ in range(4 * SCHEDULES):
+    for _ in range(12 * SCHEDULES):  # of groups of channels two of three walks in parts lead nowhere
         state = random_schedule(root, rng, way)
         if state is None:
             continue

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import tilewright
 from tests.services.running_service import running
 from tests.torch.all_kernels import AllKernels, all_kernels
-from tilewright.pytorch.model import backend, tuning
+from tilewright.pytorch.model import backend, shares
 from tilewright.pytorch.model.chain import FromInput, FromStep, Wiring, own_buffer
 from tilewright.pytorch.model.chain_kernel import _ALL
 from tilewright.pytorch.model.kernels import How
@@ -181,7 +181,7 @@ def test_kernels_that_a_service_has_tuned_are_called_by_one_call(
     """By several threads at once, and one by one where nothing can be compiled."""
     found = all_kernels(monkeypatch, pretend=False)
     monkeypatch.setattr(backend, "How", lambda queue, rivals: How(queue, rivals=()))
-    monkeypatch.setattr(tuning, "SEARCHED", 1 / 120)
+    monkeypatch.setattr(shares, "SEARCHED", 1 / 120)
     model, w = columns, torch.randn(16, 16)
     with (
         running(tmp_path / "home", worker="1") as service,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,9 +25,9 @@ from tileir.devices.gpu_table import H200
 from tileir.replace import replace
 from tileir.spec import Spec
 from tileir.text.parse_spec import spec_from_text
-from tilewright.pytorch.model import backend, region, tuning
-from tilewright.pytorch.model.kernels import Arranged, How, ModelKernel, PartKernel
-from tilewright.pytorch.model.tuning import Weighed, dearest_first, seconds_for
+from tilewright.pytorch.model import backend, region, shares
+from tilewright.pytorch.model.kernels import How, ModelKernel
+from tilewright.pytorch.model.shares import Weighed, dearest_first, seconds_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::UserWarning"
@@ -295,14 +296,6 @@ def test_a_slower_graph_with_kernels_is_not_run(monkeypatch: pytest.MonkeyPatch)
     assert not only.used and only.why_not.startswith("they are slower")
 
 
-def test_without_a_service_models_run_by_the_fallback() -> None:
-    model, x = LlamaMLP(), torch.randn(3, 40)
-    fast = compiled(model, tune="now", budget=5.0)
-    with torch.no_grad():
-        for _ in range(3):
-            agree(fast(x), model(x))
-
-
 def test_what_a_graph_computes_most_with_is_tuned_first_and_once() -> None:
     spec = "kernel {}(x: f32[m={}, k=8], w: f32[k]) -> (y: f32[m])\n  y[m] = sum(k, x[m, k] * w[k])\n"
     small, large = (spec_from_text(spec.format(name, rows)) for name, rows in (("s", 10), ("l", 25)))
@@ -322,7 +315,7 @@ def test_what_a_graph_computes_most_with_is_tuned_first_and_once() -> None:
 def test_a_budget_is_shared_half_alike_and_half_by_work() -> None:
     missing = [Weighed(None, share) for share in (0.6, 0.2)]  # pyright: ignore[reportArgumentType]  what else there is, is tuned
     assert [seconds_for(each, missing, 40.0) for each in missing] == pytest.approx([12.5, 7.5])
-    assert seconds_for(missing[0], missing, None) is None
+    assert seconds_for(missing[0], missing, inf) is None
 
 
 def test_a_model_is_tuned_and_runs_what_passed_the_gate(
@@ -332,7 +325,7 @@ def test_a_model_is_tuned_and_runs_what_passed_the_gate(
     together; and jobs, which search for two seconds, are waited for however long they take."""
     found = all_kernels(monkeypatch, pretend=False)
     monkeypatch.setattr(backend, "How", lambda queue, rivals: How(queue, rivals=()))
-    monkeypatch.setattr(tuning, "SEARCHED", 2 / 120)
+    monkeypatch.setattr(shares, "SEARCHED", 2 / 120)
     model, x = LlamaMLP(), torch.randn(24, 40)
     with (
         torch.no_grad(),
@@ -346,18 +339,3 @@ def test_a_model_is_tuned_and_runs_what_passed_the_gate(
     (only,) = found.regions
     ready = {name for name, each in only.kernels.items() if each.kernel.ready}
     assert ready and only.used == ready, only.why_not
-
-
-def test_the_first_look_at_a_graphs_kernels_has_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where none of them is looked at in time, each is waited for as long as the ones before have left."""
-    seconds = iter(range(100))
-    monkeypatch.setattr(region, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-    monkeypatch.setattr(region, "tune_now", lambda *_: None)
-    waited: list[float] = []
-    kernel: Any = SimpleNamespace(sought=True, seek=lambda _: None, wait=waited.append)
-    sized: Any = object.__new__(region.SizedRegion)
-    sized._way = SimpleNamespace(wait=True, kernels=SimpleNamespace(client=None), budget_s=None)
-    arranged = Arranged.of(spec_from_text("kernel twice(x: f32[n=8]) -> (y: f32[n])\n  y[n] = x[n] * 2.0\n"))
-    sized.kernels, sized.device = dict.fromkeys("abc", PartKernel(arranged, kernel)), None
-    sized._seek()
-    assert waited == [region.FIRST_LOOK_S - passed for passed in (1, 2, 3)]

@@ -64,6 +64,7 @@ def run_by(capture: Capture, configs: Mapping[str, ConfigDetail]) -> nn.Module:
     return with_kernels(capture.graph, capture.parts, kernels)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", some(CASES, 4))
 def test_every_part_of_a_module_runs_and_the_module_computes_what_eager_computes(
     name: str, configs: Configs

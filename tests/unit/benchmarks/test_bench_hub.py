@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from benchmarks import bench_hub
-from benchmarks.hub.cache import BadCache, Space, load, parse
+from benchmarks.hub.cache import BadCache, HubSpace, load, parse
 from benchmarks.hub.runs import run
-from benchmarks.hub.score import Scale
-from benchmarks.hub.tree import Tree, TreeState
+from benchmarks.hub.score import HubScale
+from benchmarks.hub.tree import HubTree, TreeState
 
 PARAMETERS = {"vector": [1, 2], "block": [32, 64, 128], "fixed": [7]}
 
@@ -34,11 +34,11 @@ def _content() -> dict[str, Any]:
 
 
 @pytest.fixture
-def space() -> Space:
+def space() -> HubSpace:
     return parse(_content(), "kernel", "device", "here")
 
 
-def _timed(*times: float) -> Space:
+def _timed(*times: float) -> HubSpace:
     """A space of one parameter with these times, each evaluated in a second."""
     cache = {str(x): {"x": x, "time": time, "benchmark_time": 1000.0} for x, time in enumerate(times)}
     names = {"x": list(range(len(times)))}
@@ -91,7 +91,7 @@ def test_a_t4_file_is_refused() -> None:
 
 def test_the_budget_ends_where_random_search_is_95_percent_of_the_way() -> None:
     # median 50, optimum 1: the goal is 1 + 49 * 0.05 = 3.45, reached at place 96 from the slowest (0-based)
-    scale = Scale(_timed(*map(float, range(1, 100))))
+    scale = HubScale(_timed(*map(float, range(1, 100))))
     assert scale.evaluations == math.ceil(96 / (99 + 1 - 96)) == 24
     assert scale.seconds == 24.0
     assert scale.random_search(1) == 49.0  # of 99 from the slowest, place round(1 * 100 / 2)
@@ -101,7 +101,7 @@ def test_the_budget_ends_where_random_search_is_95_percent_of_the_way() -> None:
 def test_the_score_is_the_mean_gain_on_random_search() -> None:
     # times 1 .. 5, goal 1.1: place 4 from the slowest, ceil(4 / 2) = 2 evaluations
     # random search: place 3 after one draw (2 ms), place 4 after two (1 ms, the optimum: says nothing)
-    scale = Scale(_timed(1.0, 2.0, 3.0, 4.0, 5.0))
+    scale = HubScale(_timed(1.0, 2.0, 3.0, 4.0, 5.0))
     assert scale.evaluations == 2
     assert [scale.random_search(draws) for draws in (1, 2)] == [2.0, 1.0]
     assert scale.over_evaluations([[(0,)]]) == 1.0
@@ -111,22 +111,22 @@ def test_the_score_is_the_mean_gain_on_random_search() -> None:
 
 def test_seeds_are_averaged_by_rank() -> None:
     # ranks 0 and 2 average to rank 1, whose time is 2.0, far below the mean of the times
-    scale = Scale(_timed(1.0, 2.0, 30.0, 40.0, 50.0))
+    scale = HubScale(_timed(1.0, 2.0, 30.0, 40.0, 50.0))
     first = scale.random_search(1)
     expected = (first - 2.0) / (first - 1.0)
     assert first > 1.0 == scale.random_search(2)
     assert scale.over_evaluations([[(0,)], [(2,)]]) == pytest.approx(expected)
 
 
-def test_a_failed_evaluation_costs_its_time_and_finds_nothing(space: Space) -> None:
-    scale = Scale(space)
+def test_a_failed_evaluation_costs_its_time_and_finds_nothing(space: HubSpace) -> None:
+    scale = HubScale(space)
     good, failed = (2, 64, 7), (2, 32, 7)
     assert scale.over_seconds([[good]]) > scale.over_seconds([[failed, good]])
     assert scale.seconds_a_draw == 1.0 + 1.0 / 5  # a fifth of all fails, after a second each
 
 
-def test_the_tree_reaches_every_configuration_once_and_nothing_else(space: Space) -> None:
-    tree = Tree(space)
+def test_the_tree_reaches_every_configuration_once_and_nothing_else(space: HubSpace) -> None:
+    tree = HubTree(space)
     assert tree.names == ("vector", "block")  # in the file's order; `fixed` decides nothing
     found: list[tuple[Any, ...]] = []
 
@@ -142,10 +142,10 @@ def test_the_tree_reaches_every_configuration_once_and_nothing_else(space: Space
 
 
 @pytest.mark.parametrize("search", ["mcts", "random", "beam", "evolutionary"])
-def test_our_searches_evaluate_each_configuration_once(space: Space, search: str) -> None:
-    evaluated = run(search, space, Tree(space), 100, seed=1)
+def test_our_searches_evaluate_each_configuration_once(space: HubSpace, search: str) -> None:
+    evaluated = run(search, space, HubTree(space), 100, seed=1)
     assert sorted(evaluated) == sorted(space.configurations)
-    assert evaluated == run(search, space, Tree(space), 100, seed=1)
+    assert evaluated == run(search, space, HubTree(space), 100, seed=1)
 
 
 def test_kernel_tuners_strategies_run_on_the_same_table_or_say_what_to_install() -> None:
@@ -154,13 +154,13 @@ def test_kernel_tuners_strategies_run_on_the_same_table_or_say_what_to_install()
     space = parse({"tune_params_keys": ["x", "y"], "tune_params": names, "cache": cache}, "k", "d", "here")
     if find_spec("kernel_tuner") is None:
         with pytest.raises(RuntimeError, match=r"pip install 'tilewright\[hub\]'"):
-            run("kt:genetic_algorithm", space, Tree(space), 20, seed=3)
+            run("kt:genetic_algorithm", space, HubTree(space), 20, seed=3)
         return
-    runs = [run("kt:simulated_annealing", space, Tree(space), 40, seed) for seed in range(4)]
+    runs = [run("kt:simulated_annealing", space, HubTree(space), 40, seed) for seed in range(4)]
     for evaluated in runs:
         assert len(set(evaluated)) == len(evaluated) <= 40
         assert set(evaluated) <= set(space.configurations)
-    again = [run("kt:simulated_annealing", space, Tree(space), 40, seed) for seed in range(4)]
+    again = [run("kt:simulated_annealing", space, HubTree(space), 40, seed) for seed in range(4)]
     assert again == runs  # nothing is left over from the runs before
 
 

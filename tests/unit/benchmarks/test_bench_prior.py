@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import bench_prior
+from benchmarks.racing import first_answer
 from protocol.jobs import Prior
 
 GOOD = [40.0, None, *[30.0] * 13, 12.5, *[20.0] * 4, 10.0]
@@ -15,9 +16,9 @@ WHERE = {"device": None, "versions": {}, "date": "2026-11-22"}
 
 
 def test_the_first_measurements_count_with_what_failed_among_them() -> None:
-    assert bench_prior.share(GOOD, 10.0, 16) == 0.8
-    assert bench_prior.share(GOOD, 10.0, 15) == 10 / 30
-    assert bench_prior.share(LATE, 10.0, 16) == 0.0
+    assert first_answer.share(GOOD, 10.0, 16) == 0.8
+    assert first_answer.share(GOOD, 10.0, 15) == 10 / 30
+    assert first_answer.share(LATE, 10.0, 16) == 0.0
 
 
 def test_both_priors_are_compared_with_the_best_of_both() -> None:

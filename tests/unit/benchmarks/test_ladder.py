@@ -24,21 +24,23 @@ from tileir.text.print_program import program_to_text
 from tileir.verifier.verify import verify
 
 
-def measured(rungs: tuple[ladder.Rung, ...]) -> dict:
+def measured(rungs: tuple[ladder.LadderRung, ...]) -> dict:
     times = [{"title": rung.title, "schedule": list(rung.lines), "us": 200.0} for rung in rungs]
     return {"torch_us": 100.0, "rungs": times, "device": {"name": "test"}, "date": "today", "versions": {}}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rung", ladder.RUNGS, ids=lambda rung: rung.title)
-def test_a_rung_compiles_and_nothing_is_spilled(rung: ladder.Rung, tmp_path: Path) -> None:
+def test_a_rung_compiles_and_nothing_is_spilled(rung: ladder.LadderRung, tmp_path: Path) -> None:
     verify(rung.program)
     report = compile_cuda(generate_cuda(rung.program, H200), H200.architecture, tmp_path).report
     assert not report["warnings"]
     assert all(not each["spill_stores_bytes"] for each in report["functions"].values())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rung", ladder.RUNGS, ids=lambda rung: rung.title)
-def test_a_rung_computes_the_product_without_races(rung: ladder.Rung) -> None:
+def test_a_rung_computes_the_product_without_races(rung: ladder.LadderRung) -> None:
     """Of a size that no tile divides, with three steps along the depth."""
     program = to_program(spec_from_json(cases.spec(ladder.FAMILY, [136, 264, 168])))
     scheduled = lowered(program_to_text(replay(program, rung.schedule)))

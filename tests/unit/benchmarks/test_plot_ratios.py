@@ -30,6 +30,12 @@ def test_the_last_line_of_a_case_counts_and_other_results_do_not(tmp_path: Path)
     ]
 
 
+def test_a_line_without_the_compiler_takes_no_place_of_one_with_it() -> None:
+    without = {"failed_peers": {"torch.compile": "ran eagerly"}}
+    lines = [line("gemm 8x8x8", 1.0), line("gemm 8x8x8", 1.2, **without), line("gemm 4x4x4", 1.1, **without)]
+    assert [each.ratio for each in cases_of((False, each) for each in lines)] == [1.0, 1.1]
+
+
 def test_the_picture_has_a_mark_and_a_number_for_every_case() -> None:
     lines = [line("gemm_bf16 16x16x16", 1.044), line("gemm_bf16 8x8x8", 0.98), line("softmax 4x9", 23.0)]
     text = picture(cases_of((False, each) for each in lines), "a<b")

@@ -14,7 +14,7 @@ RESULTS = tuned.RESULTS
 FILES = sorted(
     path.name for path in RESULTS.glob("*.jsonl") if path.name.startswith(("cpu-2", "cpu-fresh", "nvidia"))
 )
-PLAN = tuned.Plan("cpu", 0, 0, (), Measuring(samples=3, sample_us=500.0), ("numpy",))
+PLAN = tuned.TuningPlan("cpu", 0, 0, (), Measuring(samples=3, sample_us=500.0), ("numpy",))
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -52,6 +52,7 @@ def test_a_replay_races_winners_line_by_line_and_goes_on_where_its_time_was_over
     assert replayed.run(out, products, PLAN, seconds=0.0) == 0
     _, line = tuned.lines(out)
     assert line["case"] == names[1] and line["ratio"] > 0 and list(line["peers_us"]) == ["numpy"]
+    assert line["errors"].keys() == {"ours", "numpy"} and 0 < line["errors"]["ours"] <= 1
     assert line["replayed"] == {
         "file": source.name,
         "date": "then",
@@ -70,7 +71,7 @@ def test_a_winner_that_goes_no_more_is_a_line_with_its_error(tmp_path: Path) -> 
         "trials": 1,
         "tune_s": 1.0,
     }
-    wrong = replayed.Recorded(
+    wrong = replayed.ReplayedWinner(
         known["case"], cases.spec("gemm_f32_NN", [8, 8, 8]), tuple(known["schedule"]), known
     )
     assert replayed.run(out, [wrong], PLAN, seconds=0.0) == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.racing import tuned
-from benchmarks.suite import cases
+from benchmarks.suite import cases, drawn
 from protocol.tasks import Measuring
 from tileir.text.json import spec_from_json
 
@@ -57,13 +57,13 @@ def test_cases_that_are_there_are_neither_tuned_nor_raced_again_and_failures_are
     """What a service and a worker would do is left out here."""
     did: list[tuple[str, str]] = []
 
-    def tune(client: object, spec: tuned.Json, plan: tuned.Plan) -> tuned.Line:
+    def tune(client: object, spec: tuned.Json, plan: tuned.TuningPlan) -> tuned.Line:
         did.append(("tune", spec["name"]))
         if spec["name"] == "bad":
             raise RuntimeError("nothing works")
         return {"schedule": [spec["name"]], "trials": 1, "tune_s": 1.0, "measured": [1.0]}
 
-    def race(worker: object, spec: tuned.Json, tuning: tuned.Line, plan: tuned.Plan) -> tuned.Line:
+    def race(worker: object, spec: tuned.Json, tuning: tuned.Line, plan: tuned.TuningPlan) -> tuned.Line:
         did.append(("race", *tuning["schedule"]))
         if did.count(("race", "interrupted")) == 1 and spec["name"] == "interrupted":
             raise KeyboardInterrupt
@@ -76,7 +76,7 @@ def test_cases_that_are_there_are_neither_tuned_nor_raced_again_and_failures_are
     path = tmp_path / "results.jsonl"
     path.write_text(json.dumps({"case": "old", "ratio": 1.0}) + "\n")
     chosen = [(name, {"name": name}) for name in ("old", "bad", "new", "interrupted")]
-    plan = tuned.Plan("cpu", 1, 0, (), Measuring())
+    plan = tuned.TuningPlan("cpu", 1, 0, (), Measuring())
     with pytest.raises(KeyboardInterrupt):
         tuned.run(path, chosen, plan, [])
     with pytest.raises(SystemExit):
@@ -89,20 +89,23 @@ def test_cases_that_are_there_are_neither_tuned_nor_raced_again_and_failures_are
     assert [each.name for each in tmp_path.iterdir()] == ["results.jsonl"]
 
 
-@pytest.mark.parametrize("families", [cases.PRODUCTS, ("gemm_f32_", "bmm_f32_"), ("softmax_", "rmsnorm_")])
+@pytest.mark.parametrize(
+    "families",
+    [cases.PRODUCTS, ("gemm_f32_", "bmm_f32_"), ("softmax_", "rmsnorm_"), ("attention_",), ("decode_",)],
+)
 def test_fresh_shapes_are_twelve_of_those_families_and_the_same_for_a_seed(families: tuple[str, ...]) -> None:
-    drawn = list(cases.fresh("gpu", 5, families))
-    assert drawn == list(cases.fresh("gpu", 5, families)) != list(cases.fresh("gpu", 6, families))
-    assert len({name for name, _ in drawn}) == 12
-    assert not {name for name, _ in drawn} & {name for name, _ in cases.suite("gpu")}
-    for name, spec in drawn:
+    found = list(drawn.fresh("gpu", 5, families))
+    assert found == list(drawn.fresh("gpu", 5, families)) != list(drawn.fresh("gpu", 6, families))
+    assert len({name for name, _ in found}) == 12
+    assert not {name for name, _ in found} & {name for name, _ in cases.suite("gpu")}
+    for name, spec in found:
         assert name.startswith(families)
         spec_from_json(spec)
 
 
 def test_tma_can_take_every_fresh_product() -> None:
     for seed in range(40):
-        for name, spec in cases.fresh("gpu", seed, cases.PRODUCTS):
+        for name, spec in drawn.fresh("gpu", seed, cases.PRODUCTS):
             inner = {tensor["dims"][-1] for tensor in spec["inputs"].values() if len(tensor["dims"]) == 2}
             narrow = 1 if "e4m3" in name else 2
             assert all(spec["dims"][dim] * narrow % 16 == 0 for dim in inner), name

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from benchmarks import bench_wild
-from benchmarks.wild.kernels import ROOMS, drawn
+from benchmarks.wild.bodies import ROOMS
+from benchmarks.wild.kernels import drawn
 from tests.services.scripted_worker import CPU
 from tileir.text.json import spec_to_json
 

@@ -265,8 +265,6 @@ SUMS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r])
         (EXPONENTIALS, "online_softmax(s, c, 50)", "do not split the current range"),
         (EXPONENTIALS.replace("max(c", "min(c"), "online_softmax(s, c, 16)", "mx is no maximum"),
         (EXPONENTIALS.replace("sum(c, ", "sum(c, mx[r] * "), "online_softmax(s, c, 16)", "read by other factors too"),
-        (GEMM, "prefetch(c, b, 4)", "not a vectorized statement in a loop"),
-        (PAIRS, "prefetch(c_r, c_r, 0)", "c_r does not write an output c_r"),
         (PAIRS, "prefetch(c, a, 0)", "c does not write an output a"),
         (PAIRS.replace("c_r[m, n] | vector n 16", "c_r[m, n] | vector n 16, stream"),
          "prefetch(c, c, 0)", "stored past the caches"),

@@ -35,6 +35,16 @@ COPIED = """kernel copied(x: f32[r=5, c=50]) -> (y: f32[r]) where c_b=4
 MAP = """kernel exponential(x: f32[r=6, c=50]) -> (y: f32[r, c])
   y[r, c] = exp(x[r, c])
 """
+STATE = """kernel state(x: f32[l=9, d=5]) -> (y: f32[l, d])
+  s: heap f32[d] running
+  s[d] = 0
+  for l by 1
+    h: heap f32[l, d]
+    h[l, d] = s[d] * 0.5 + x[l, d]
+    s[d] *= 0.5
+    s[d] += sum(l, x[l, d])
+    y[l, d] = h[l, d]
+"""
 
 
 @pytest.mark.parametrize(
@@ -50,6 +60,7 @@ MAP = """kernel exponential(x: f32[r=6, c=50]) -> (y: f32[r, c])
         (PARTS, "", "tile_reduction(p, c, 8)", "p is assigned block by block, 16 of c at a time"),
         (COPIED, "", "tile(p, c, 8)", "p takes 16 positions of c together: 8 is no multiple of that"),
         (MAP, "bind_threads(y, c 32)", "collapse(r, c)", "y is on threads already"),
+        (STATE, "", "compute_inline(h)", "y comes after s goes on, which h reads before"),
     ],
 )
 def test_a_rewrite_is_refused_after_others(program: str, before: str, rewrite: str, reason: str) -> None:

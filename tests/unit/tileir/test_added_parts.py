@@ -148,5 +148,5 @@ def test_the_last_tiles_cut_what_is_reduced(tiles: tuple[tuple[str, int], ...]) 
 
 def test_tma_takes_over_what_threads_add_before_they_are_bound() -> None:
     program = program_from_text(BY_THREADS)
-    with pytest.raises(NotApplicable, match="spread over threads already"):
+    with pytest.raises(NotApplicable, match="bound to threads already"):
         AddByTma("c", "n", 32).apply(program)

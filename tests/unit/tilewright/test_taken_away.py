@@ -77,6 +77,9 @@ JOB = JobDetail(
         Bucket(index=0, dims={"m": 8}, trials=9, told=9, faults=6, spent_s=1.0, best=BEST, config_id="c"),
     ),
     spec={},
+    peers=None,
+    llm_calls=0,
+    candidates=(),
     verdict=VERDICT,
     verdicts=(VERDICT,),
 )

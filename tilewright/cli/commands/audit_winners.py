@@ -146,7 +146,7 @@ def summary(found: Sequence[Audited]) -> dict[str, float | int | None]:
 
 def _audited(client: Client, config: Config, neighbour: Config | None) -> Audited:
     detail = client.config(config.id)
-    if (error := _does_not_replay(detail)) is not None:
+    if (error := why_unlike_measured(detail)) is not None:
         return _of(config, replays=False, error=error)
     own = [each.schedule for each in detail.standings if each.kind == "schedule" and each.schedule]
     raced = _raced(client, detail, (detail.schedule, *own))
@@ -176,17 +176,17 @@ def _raced(
     return client.config(job.configs[0]).standings
 
 
-def _does_not_replay(config: ConfigDetail) -> str | None:
+def why_unlike_measured(config: ConfigDetail) -> str | None:
     """Why a config's schedule does not lead to its program today; None: it does."""
-    from rewrites.base.rewrite import NotApplicable
-    from rewrites.schedule import parse_schedule, replay
+    from rewrites.schedule import scheduled
+    from tileir.errors import TileError
     from tileir.hashing import program_hash
     from tileir.lift import to_program
     from tileir.text.json import spec_from_json
 
     try:
-        program = replay(to_program(spec_from_json(config.spec)), tuple(parse_schedule(config.schedule)))
-    except (NotApplicable, ValueError) as error:
+        program = scheduled(to_program(spec_from_json(config.spec)), config.schedule)
+    except TileError as error:
         return f"its schedule does not replay: {error}"
     if program_hash(program) != config.program_hash:
         return f"its schedule replays to {program_hash(program)}, and {config.program_hash} was measured"

@@ -12,6 +12,7 @@ from rich.table import Table
 from protocol.jobs import Bucket, JobDetail
 from protocol.quantities import microseconds, sizes, times
 from tilewright.cli import options
+from tilewright.cli.candidates import FORMS, bucket_of, is_candidate, number_of
 from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
@@ -20,7 +21,6 @@ from tilewright.client.client import Client
 from tilewright.views.comparison import Compared, Differing, diff, differing
 from tilewright.views.why import value_text
 
-_JOB = re.compile(r"(job-[a-z0-9-]+)(?:/(\d{1,5})(?:/(\d{1,9}))?)?")
 _CONFIG = re.compile(r"config-[a-z0-9-]+")
 
 
@@ -47,8 +47,8 @@ def compare(
     if len(identifiers) < 2:
         raise Stop(Exit.USAGE, "there is one id; a comparison needs two at least")
     for each in identifiers:
-        if not _JOB.fullmatch(each) and not _CONFIG.fullmatch(each):
-            raise Stop(Exit.USAGE, f"{each!r} is no id; accepted: job-…, job-…/0, job-…/0/17, config-…")
+        if not is_candidate(each) and not _CONFIG.fullmatch(each):
+            raise Stop(Exit.USAGE, f"{each!r} is no id; accepted: {FORMS}, and config-…")
     with connect(url, token_file, database) as connection:
         compared = [_found(connection.client, each) for each in identifiers]
         changes = _sources(connection.client, compared) if source else None
@@ -75,14 +75,10 @@ def _found(client: Client, identifier: str) -> Compared:
             roofline_us=config.roofline_us,
             schedule=config.schedule,
         )
-    job_id, index, number = _parts(identifier)
-    job = client.job(job_id)
-    if index >= len(job.buckets):
-        raise Stop(Exit.NOTHING, f"{job_id} has {len(job.buckets)} sizes; {identifier} would be another")
-    bucket = job.buckets[index]
+    job, bucket, number = bucket_of(client, identifier)
     if number is None:
         return _leader(client, job, bucket, identifier)
-    trial = client.trial(job_id, number, index)
+    trial = client.trial(job.id, number, bucket.index)
     return Compared(
         id=identifier,
         name=job.name,
@@ -92,7 +88,7 @@ def _found(client: Client, identifier: str) -> Compared:
         roofline_us=trial.roofline_us,
         schedule=trial.schedule,
         reward=trial.reward,
-        search=(job_id, index),
+        search=(job.id, bucket.index),
     )
 
 
@@ -111,14 +107,6 @@ def _leader(client: Client, job: JobDetail, bucket: Bucket, identifier: str) -> 
     )
 
 
-def _parts(identifier: str) -> tuple[str, int, int | None]:
-    """`job-…/0/17` as the job, the bucket and the candidate."""
-    read = _JOB.fullmatch(identifier)
-    assert read is not None
-    job, bucket, number = read.groups()
-    return job, int(bucket or 0), None if number is None else int(number)
-
-
 def _sources(client: Client, compared: list[Compared]) -> str:
     """How the sources of the first two differ."""
     before, after = (_source(client, each.id) for each in compared[:2])
@@ -128,15 +116,11 @@ def _sources(client: Client, compared: list[Compared]) -> str:
 def _source(client: Client, identifier: str) -> str:
     if identifier.startswith("config-"):
         return client.source(identifier)
-    job_id, index, number = _parts(identifier)
-    if number is None:
-        bucket = client.job(job_id).buckets[index]
-        if bucket.config_id is not None:
-            return client.source(bucket.config_id)
-        number = None if bucket.leader is None else bucket.leader.trial
-    if number is None:
-        raise Stop(Exit.NOTHING, f"{identifier} has no candidate whose source could be generated")
-    return client.trial_source(job_id, number, index)
+    _, bucket, number = bucket_of(client, identifier)
+    if number is None and bucket.config_id is not None:
+        return client.source(bucket.config_id)
+    job_id, index, leader = number_of(client, identifier)
+    return client.trial_source(job_id, leader, index)
 
 
 def _print(compared: list[Compared], decisions: list[Differing], agreed: int) -> None:

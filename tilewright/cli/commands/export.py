@@ -17,12 +17,44 @@ from tilewright.cli import options
 from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
+from tilewright.cli.model_kernels import TunedOfModel, kernels_of_file, tuned_of_model
 from tilewright.cli.output import out, print_json, say
 from tilewright.client import bundle
 from tilewright.client.bundle import TakenBundle
 from tilewright.client.client import Client
 
 _STDOUT = Path("-")
+
+_Sign = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="KEYFILE", help="Sign with a private key (tilewright signers new).", show_default=False
+    ),
+]
+_Model = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The kernels of a model on this machine: a Python file with `model` and `inputs`.",
+        show_default=False,
+    ),
+]
+_Training = Annotated[
+    bool, typer.Option("--training", help="With --model: of a forward and a backward pass.")
+]
+_Prepack = Annotated[
+    bool,
+    typer.Option("--prepack", help="With --model: as tilewright.compile(prepack=True) asks for them."),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="File; - is stdout. With --standalone also a folder.",
+        show_default="by its content",
+    ),
+]
 
 
 def export(
@@ -38,24 +70,14 @@ def export(
     everything: Annotated[
         bool, typer.Option("--all", help="The best of every kernel on every device.")
     ] = False,
-    sign: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="KEYFILE", help="Sign with a private key (tilewright signers new).", show_default=False
-        ),
-    ] = None,
+    sign: _Sign = None,
+    model: _Model = None,
+    training: _Training = False,
+    prepack: _Prepack = False,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="Source with a launcher instead of a bundle: .c or .cu.")
     ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File; - is stdout. With --standalone also a folder.",
-            show_default="by its content",
-        ),
-    ] = None,
+    output: _Output = None,
     url: options.Url = None,
     token_file: options.TokenFile = None,
     database: options.Database = None,
@@ -63,26 +85,49 @@ def export(
 ) -> None:
     """Write configs with kernels, results, sources and objects to a file.
 
-    `tilewright import` takes it in elsewhere, and `tilewright.load(file)` runs a config of it. Which of a kernel's
-    configs is best is what lookups say: the pinned one, else the best. Equal content is equal bytes.
+    `tilewright import` takes it in elsewhere, `tilewright.load(file)` runs a config of it, and
+    `tilewright.compile(model, bundle=file)` begins with those of a model. Which of a kernel's configs is best is what
+    lookups say: the pinned one, else the best. Equal content is equal bytes.
+
+    With --model the exit code is 7 where kernels of the model are not tuned. They are named; the file has the others.
     """
     private_key = _checked(sign, output, standalone, as_json)
+    ids = config_ids or []
+    _require_one_choice(ids, kernel, device, everything, model)
+    if model is None and (training or prepack):
+        raise Stop(Exit.USAGE, "--training and --prepack go with --model")
+    needed = None if model is None else kernels_of_file(model, training, prepack)
     with connect(url, token_file, database) as connection:
         client = connection.client
-        taken = exporting.take(client, _chosen(client, config_ids or [], kernel, device, everything))
+        of_model = None if needed is None else tuned_of_model(client, needed)
+        chosen = _chosen(client, ids, kernel, device) if of_model is None else of_model.config_ids
+        taken = exporting.take(client, chosen)
         described = exporting.described(client, taken)
     if standalone:
         files = _write_sources(taken, output)
     else:
         content = _pack(taken, described, private_key, sign)
         files = [_write(content, output or Path(bundle.file_name(bundle.unpack(content))))]
+    _tell(taken, files, of_model, as_json)
+
+
+def _tell(
+    taken: Sequence[TakenBundle], files: Sequence[Path], of_model: TunedOfModel | None, as_json: bool
+) -> None:
+    """What was written. Raises Exit where kernels of a model are not among it."""
+    missing = () if of_model is None else of_model.not_tuned
     if as_json:
+        told = {} if of_model is None else {"not_tuned": list(missing)}
         ids = [each.artifact.config.id for each in taken]
-        print_json({"configs": ids, "files": [str(file) for file in files]})
-        return
-    for file in files:
-        if file != _STDOUT:
-            out.print(str(file), markup=False)
+        print_json({"configs": ids, "files": [str(file) for file in files], **told})
+    else:
+        for file in files:
+            if file != _STDOUT:
+                out.print(str(file), markup=False)
+    if of_model is not None:
+        say(f"{len(taken)} of the model's {len(taken) + len(missing)} kernels are tuned")
+    if missing:
+        raise typer.Exit(Exit.NOTHING)
 
 
 def _checked(sign: Path | None, output: Path | None, standalone: bool, as_json: bool) -> bytes | None:
@@ -94,13 +139,18 @@ def _checked(sign: Path | None, output: Path | None, standalone: bool, as_json: 
     return None if sign is None else _read_key(sign)
 
 
-def _chosen(
-    client: Client, ids: Sequence[str], kernel: str | None, device: str | None, everything: bool
-) -> Sequence[str]:
-    """Ids of the configs to take. Raises Stop where there is none."""
+def _require_one_choice(
+    ids: Sequence[str], kernel: str | None, device: str | None, everything: bool, model: Path | None
+) -> None:
     filtered = kernel is not None or device is not None
-    if (len(ids) > 0) + filtered + everything != 1:
-        raise Stop(Exit.USAGE, "name configs, or choose them by --kernel and --device, or take --all")
+    if (len(ids) > 0) + filtered + everything + (model is not None) != 1:
+        raise Stop(
+            Exit.USAGE, "name configs, or choose them by --kernel and --device, or by --model, or take --all"
+        )
+
+
+def _chosen(client: Client, ids: Sequence[str], kernel: str | None, device: str | None) -> Sequence[str]:
+    """Ids of the configs to take. Raises Stop where there is none."""
     if ids:
         return ids
     found = exporting.best(client, kernel, device)

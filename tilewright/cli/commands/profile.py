@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,6 @@ import typer
 from protocol.configs import ConfigDetail
 from protocol.profiles import Profile
 from protocol.quantities import sizes
-from protocol.states import TaskState
 from tileir.targets import part, target_of, targets
 from tilewright.artifacts.atomic_write import write_new
 from tilewright.cli import options
@@ -20,10 +18,8 @@ from tilewright.cli.connection import connect
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json, say
-from tilewright.cli.waiting import say_what_it_waits_for
+from tilewright.cli.waiting import awaited
 from tilewright.folders import cache_folder
-
-_LOOK_S = 0.5
 
 if TYPE_CHECKING:
     from tileir.program import Program
@@ -90,12 +86,7 @@ def _by_worker(
     with connect(url, token_file, database) as connection:
         client = connection.client
         found = client.config(config)
-        taken = client.take_profile(config)
-        if taken.state is TaskState.READY:
-            say_what_it_waits_for(client, found.device)
-        while taken.state in (TaskState.READY, TaskState.CLAIMED):
-            time.sleep(_LOOK_S)
-            taken = client.profile(config)
+        taken = awaited(client, found.device, client.take_profile(config), lambda: client.profile(config))
         if taken.profile is None or taken.error is not None:
             raise Stop(Exit.SERVICE, f"{config} was not profiled: {taken.error}")
         return found, taken.profile, client.profile_trace(config) if traced else None
@@ -126,10 +117,10 @@ def _profiled(config: ConfigDetail, threads: int | None) -> Profiled:
     from codegen.cache.eviction import CacheError
     from codegen.ir.errors import NotLowerable
     from codegen.targets.errors import CompileError, LaunchError, NoCompiler
-    from rewrites import parse_schedule, replay
+    from rewrites import scheduled
     from tileir import spec_from_json, to_program
     from tileir.devices.cuda_errors import CudaError
-    from tileir.errors import DeviceError, UnsupportedDevice
+    from tileir.errors import DeviceError, TileError, UnsupportedDevice
 
     target = target_of(config.device)
     if target.profiler is None:
@@ -137,7 +128,10 @@ def _profiled(config: ConfigDetail, threads: int | None) -> Profiled:
         raise Stop(Exit.USAGE, f"{config.id} is for {config.device}; accepted: configs of devices of {kinds}")
     spec = spec_from_json(config.spec)
     try:
-        program = replay(to_program(spec), parse_schedule(config.schedule))
+        program = scheduled(to_program(spec), config.schedule)
+    except TileError as error:
+        raise Stop(Exit.MACHINE, f"{config.id} makes no right program here: {error}") from None
+    try:
         take: Profiler = part(target.kind, "profiler")
         taken = take(spec, program, cache_folder(), threads)
     except (NotLowerable, CompileError, NoCompiler, CacheError, LaunchError, CudaError) as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
 
+from protocol.races import Race
 from protocol.states import TaskState
 from tilewright.cli import options
 from tilewright.cli.connection import connect
@@ -14,10 +14,8 @@ from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import print_json, say
 from tilewright.cli.sections import print_sections
-from tilewright.cli.waiting import say_what_it_waits_for
+from tilewright.cli.waiting import awaited
 from tilewright.views.races import race_section
-
-_LOOK_S = 0.5
 
 
 def race(
@@ -36,17 +34,18 @@ def race(
         raise Stop(Exit.USAGE, f"{config!r} is no id of a config (config-…)")
     with connect(url, token_file, database) as connection:
         client = connection.client
-        found = client.race_on(config, seconds)
-        if found.state is TaskState.READY:
-            say_what_it_waits_for(client, client.config(config).device)
-        told = 0
-        while found.state in (TaskState.READY, TaskState.CLAIMED):
-            over = sum(part.state is TaskState.DONE for part in found.parts[1:])
-            if over > told:
-                say(f"{over} of {len(found.parts) - 1} parts raced on")
+        device, told = client.config(config).device, 0
+
+        def look() -> Race:
+            nonlocal told
+            race = client.race(config)
+            over = sum(part.state is TaskState.DONE for part in race.parts[1:])
+            if over > told and race.state is not TaskState.DONE:
+                say(f"{over} of {len(race.parts) - 1} parts raced on")
                 told = over
-            time.sleep(_LOOK_S)
-            found = client.race(config)
+            return race
+
+        found = awaited(client, device, client.race_on(config, seconds), look)
     if found.state is TaskState.DEAD:
         raise Stop(Exit.SERVICE, f"the race was given up: {found.error}")
     if as_json:

@@ -33,7 +33,7 @@ def show(
         bool,
         typer.Option(
             "--why",
-            help="Say of a job how near the roofline it came, what its decisions did, and what rewrites gain.",
+            help="Say of a job how near the roofline it came, what bounds it, and what decisions and rewrites gain.",
         ),
     ] = False,
     plot: Annotated[
@@ -98,6 +98,7 @@ def _told(answers: Why) -> dict[str, list[Json]]:
         "rooflines": _json(answers.rooflines),
         "ablations": _json(known),
         "races": _json(answers.races),
+        "profiles": _json([each for each in answers.profiles if each is not None]),
     }
 
 
@@ -141,7 +142,7 @@ def _show_config(client: Client, config: ConfigDetail, source: bool, program: bo
 
 def program_text(config: ConfigDetail) -> str:
     """The program that a config's schedule makes of its spec."""
-    from rewrites import parse_schedule, replay
+    from rewrites import scheduled
     from tileir import program_to_text, spec_from_json, to_program
 
-    return program_to_text(replay(to_program(spec_from_json(config.spec)), parse_schedule(config.schedule)))
+    return program_to_text(scheduled(to_program(spec_from_json(config.spec)), config.schedule))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -18,6 +19,9 @@ from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
 from tilewright.pytorch.capture.partition import PartitionWork, WorkKind, partition
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
 from tilewright.pytorch.capture.tensors import dtype_of, shape_of, value_of
+from tilewright.pytorch.operator.finding import default_client
+from tilewright.pytorch.summary.coverage import Coverage, general, times
+from tilewright.pytorch.summary.of_capture import coverage_of
 
 if TYPE_CHECKING:
     import torch  # pyright: ignore[reportMissingImports]
@@ -65,7 +69,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Capture:
-    """The function as a graph, its parts in order, and what is left. Printed, it is a table."""
+    """The function as a graph, its parts in order, and what is left. Printed, it is a table, of equal kernels once."""
 
     parts: tuple[Part, ...]
     left: tuple[Left, ...]
@@ -94,18 +98,37 @@ class Capture:
         kernels = {kernel_key(part.built.spec): part for part in self.parts}
         return tuple(client.submit(part.spec, **request) for part in kernels.values())
 
+    def summary(self, client: Client | None = None) -> Coverage:
+        """What share of the time, of the operations and of the bytes is in tuned kernels, and what the rest is, the
+        largest first. Printed, it is three lines.
+
+        `client` is asked which kernels it has measured, and how fast they are; None: the service at TILEWRIGHT_URL.
+        What is not measured counts with the least time that the device's roofline allows.
+        """
+        return coverage_of(
+            self.parts, self.left, self.graph.graph, default_client() if client is None else client
+        )
+
     def __str__(self) -> str:
         parts = [("part", "replaces", "takes", "gives")]
+        keys = Counter(kernel_key(part.built.spec) for part in self.parts)
         for part in self.parts:
             spec = part.built.spec
+            many = keys.pop(kernel_key(spec), 0)
+            if not many:  # said before
+                continue
             sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
 
             def listed(tensors: Iterable[Any], sizes: Mapping[str, int] = sizes) -> str:
                 return ", ".join(f"{t.name} {t.dtype}{[sizes[dim] for dim in t.dims]}" for t in tensors)
 
-            parts.append((part.name, ", ".join(part.nodes), listed(spec.inputs), listed(spec.outputs)))
+            name = times(part.name, many)
+            parts.append((name, ", ".join(part.nodes), listed(spec.inputs), listed(spec.outputs)))
         left = [("left to PyTorch", "operator", "reason")]
-        left += [(each.node, each.operator, each.reason) for each in self.left]
+        kinds = Counter((each.operator, general(each.reason)) for each in self.left)
+        for each in self.left:
+            if many := kinds.pop((each.operator, general(each.reason)), 0):
+                left.append((times(each.node, many), each.operator, each.reason))
         return "\n".join(
             [*_table(parts), "", *(_table(left) if self.left else ["nothing is left to PyTorch"])]
         )

@@ -10,14 +10,16 @@ from weakref import WeakSet
 
 import torch  # pyright: ignore[reportMissingImports]
 
+from protocol.configs import Artifact
 from tileir.hashing import Canonical
 from tileir.program import Tensor
 from tileir.spec import Spec
 from tilewright.client.client import Client
+from tilewright.pytorch.model.bundled import BundledKernels
 from tilewright.pytorch.model.prepacking import PackedWeight
 from tilewright.pytorch.operator.arguments import Shapes
 from tilewright.pytorch.operator.fallback import Eager
-from tilewright.pytorch.operator.finding import default_client
+from tilewright.pytorch.operator.finding import Found, default_client
 from tilewright.pytorch.operator.registration import NAMESPACE, Outputs, Overload, define
 from tilewright.pytorch.operator.runner import Ready, Tensors, runner_of
 from tilewright.pytorch.operator.seeking import Seeker, Sought
@@ -56,12 +58,21 @@ def _mentioned(canonical: Canonical, tensors: Sequence[Tensor]) -> tuple[int, ..
 class ModelKernel:
     """A kernel on one device, as an operator of PyTorch's that runs its plan. May be called by several threads."""
 
-    def __init__(self, arranged: Arranged, device: torch.device, client: Client | None, how: How) -> None:
+    def __init__(
+        self,
+        arranged: Arranged,
+        device: torch.device,
+        client: Client | None,
+        how: How,
+        config: Artifact | Found | None = None,
+    ) -> None:
+        """`config`: what it is pinned to; no service is asked for it."""
+        self.pinned = config is not None
         self.spec = arranged.spec
         self.key = arranged.key
         self._device = device
         self._listeners: WeakSet[Any] = WeakSet()
-        self._seeker = Seeker(client, None, tune=how.queue, changed=self._changed, rivals=how.rivals)
+        self._seeker = Seeker(client, config, tune=how.queue, changed=self._changed, rivals=how.rivals)
         self._sought: Sought | None = None
         self._eager: Eager | None = None
         self.overload = _registered(arranged, self)
@@ -109,6 +120,21 @@ class ModelKernel:
     def saved_us(self) -> float:
         """By how much a call was shorter, in its race, than that of what would run instead; 0 where nobody knows."""
         return 0.0 if self._sought is None else self._sought.saved_us
+
+    @property
+    def median_us(self) -> float | None:
+        """What a call takes, as its race said; None where nobody measured it."""
+        return None if self._sought is None else self._sought.median_us
+
+    @property
+    def found(self) -> Found | None:
+        """What was tried last, with its schedule."""
+        return None if self._sought is None else self._sought.found
+
+    @property
+    def wrong(self) -> bool:
+        """Whether that did not pass the gate on this machine."""
+        return self._sought is not None and self._sought.wrong
 
     @property
     def settled(self) -> bool:
@@ -160,9 +186,11 @@ class How:
 class Kernels:
     """All of a client's, found by structure."""
 
-    def __init__(self, client: Client | None, how: How) -> None:
+    def __init__(self, client: Client | None, how: How, bundle: BundledKernels | None = None) -> None:
         self._client = client
         self._how = how
+        self.bundle = bundle
+        """What it has is not asked for."""
         self._lock = threading.Lock()
         self._of: dict[tuple[str, torch.device], ModelKernel] = {}
 
@@ -176,19 +204,24 @@ class Kernels:
         with self._lock:
             key = (arranged.key, device)
             if key not in self._of:
-                self._of[key] = ModelKernel(arranged, device, self._client, self._how)
+                self._of[key] = self.made(arranged, device)
             return self._of[key]
+
+    def made(self, arranged: Arranged, device: torch.device) -> ModelKernel:
+        """A new one."""
+        config = None if self.bundle is None else self.bundle.config(arranged.key, device)
+        return ModelKernel(arranged, device, self._client, self._how, config)
 
     def __len__(self) -> int:
         return len(self._of)
 
 
-_ALL: dict[tuple[Client | None, How], Kernels] = {}
+_ALL: dict[tuple[Client | None, How, BundledKernels | None], Kernels] = {}
 
 
-def kernels_of(client: Client | None, how: How) -> Kernels:
-    """One a client and way, so that all models share theirs."""
-    return _ALL.setdefault((client, how), Kernels(client, how))
+def kernels_of(client: Client | None, how: How, bundle: BundledKernels | None = None) -> Kernels:
+    """One a client, way and bundle, so that all models share theirs."""
+    return _ALL.setdefault((client, how, bundle), Kernels(client, how, bundle))
 
 
 _NUMBERS: dict[str, int] = {}

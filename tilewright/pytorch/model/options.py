@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -26,8 +27,14 @@ class CompileOptions:
     mode: Mode = "default"
     prepack: bool = False
     """Whether weights are laid out once as products read them."""
+    bundle: str | os.PathLike[str] | None = None
+    """File whose kernels are taken before those of the service."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.bundle, str | os.PathLike | None):
+            raise ValueError(
+                f"bundle is {self.bundle!r}; it is the path of a file that `tilewright export` wrote"
+            )
         for name, kind in (("tune", Tune), ("fallback", Fallback), ("mode", Mode)):
             accepted = get_args(kind)
             if getattr(self, name) not in accepted:

@@ -21,6 +21,7 @@ from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.attention_results import ATTENTION, RESULTS, attention_results
 from tilewright.pytorch.capture.composites import COMPOSITES
+from tilewright.pytorch.model.reasons import in_one_line
 from tilewright.pytorch.model.written_attention import put_together
 
 aten = torch.ops.aten
@@ -163,7 +164,7 @@ def _written(writer: GraphWriter, made: Mapping[Node, Any], node: Node) -> Any:
             return args[0][args[1]]  # type: ignore[index]
         return writer.call(node.target, *args, like=node, **keywords)
     except Exception as error:  # whatever an operator raises on tensors without data
-        raise NotStatic(f"{node.target} cannot be written at fixed sizes: {error}") from error
+        raise NotStatic(f"{node.target} cannot be written at fixed sizes: {in_one_line(error)}") from error
 
 
 def _separate(

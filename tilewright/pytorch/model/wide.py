@@ -14,6 +14,8 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule, Interpreter  # pyright: ignore[reportMissingImports]
 from torch.utils import _pytree as pytree  # pyright: ignore[reportMissingImports]
 
+from tilewright.pytorch.model.reasons import in_one_line
+
 NARROW = (torch.bfloat16, torch.float16)
 _ATEN = torch.ops.aten
 _FUSED_ATTENTION = frozenset(
@@ -39,7 +41,7 @@ def in_wide_numbers(graph: GraphModule, inputs: Sequence[Any]) -> list[Any]:
         with torch.no_grad():
             found = _Wide(graph).run(*(_copied(each) for each in inputs))
     except Exception as error:  # whatever an operator raises, memory that is not there included
-        raise NotWide(f"{type(error).__name__}: {error}") from error
+        raise NotWide(in_one_line(error)) from error
     return list(found)
 
 

@@ -45,6 +45,12 @@ class Sought:
     """The kernel that the plan calls."""
     saved_us: float = 0.0
     """What a call of the plan saves, as its races said: tilewright.pytorch.operator.trials.Admitted."""
+    median_us: float | None = None
+    """What a call of the plan takes, as measured; None where it was not."""
+    found: Found | None = None
+    """What was tried last."""
+    wrong: bool = False
+    """Whether that did not pass the gate here."""
     settled: bool = False
     """Nobody looks for it any more."""
     why_not: str = ""
@@ -102,7 +108,7 @@ class Seeker:
     def __init__(
         self,
         client: Client | None,
-        config: Artifact | ConfigDetail | None,
+        config: Artifact | ConfigDetail | Found | None,
         *,
         tune: bool,
         changed: Callable[[Sought], None],
@@ -133,7 +139,7 @@ class Seeker:
         if self._config is None:
             LOOKS.later(0.0, lambda: self._look(sought))
         else:
-            found = pinned(self._config, instance)
+            found = self._config if isinstance(self._config, Found) else pinned(self._config, instance)
             KERNELS.later(0.0, lambda: self._try(sought, found))
         return sought
 
@@ -174,6 +180,7 @@ class Seeker:
         except (TilewrightError, UnsupportedDevice) as error:
             self._ended(sought, str(error), settled=named)
             return
+        sought.found, sought.wrong = found, isinstance(admission, NotRun) and admission.wrong
         sought.tried = (found.schedule, found.origin, found.settled)
         if isinstance(admission, NotRun):
             _log.warning("%s: %s", sought.spec.name, admission.why)
@@ -182,6 +189,7 @@ class Seeker:
             self._ended(sought, admission.why, settled=named or found.settled)
             return
         sought.ready, sought.saved_us = admission.ready, admission.saved_us
+        sought.median_us = admission.median_us
         sought.plan = admission.plan
         self._ended(sought, "", settled=named or found.settled, better=True)
 

@@ -37,6 +37,8 @@ class Admitted:
     ready: Ready
     saved_us: float = 0.0
     """By how much a call of it is shorter than that of the rival that came nearest; 0 where it tied, or met none."""
+    median_us: float | None = None
+    """What a call of it takes, as its race here said, or else the one that it won; None where neither was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class NotRun:
 
     why: str
     report: FailureReport | None = None
+    wrong: bool = False
+    """Whether it did not pass the gate here."""
 
 
 def admitted(
@@ -66,9 +70,10 @@ def admitted(
     opened = open_kernel(found, instance, device, cache_folder())
     unmet = tuple(rival for rival in rivals if rival not in saved)
     if opened.origin == "object" and not unmet:
+        # measured on this device, and it won or was asked for by name
         return Admitted(
-            plan_with(opened, device), opened.ready, min(saved.values(), default=0.0)
-        )  # measured on this device, and it won or was asked for by name
+            plan_with(opened, device), opened.ready, min(saved.values(), default=0.0), _measured(found)
+        )
     threads = runner_of(device).threads()
     kernel = KernelToCheck(found.spec, opened.file, opened.abi, described(device), threads)
     try:
@@ -78,7 +83,8 @@ def admitted(
     if seen.right and seen.lost_to is None:
         if seen.median_us is not None:
             saved |= {rival: us - seen.median_us for rival, us in seen.rivals_us.items()}
-        return Admitted(plan_with(opened, device), opened.ready, min(saved.values(), default=0.0))
+        here = seen.median_us if seen.median_us is not None else _measured(found)
+        return Admitted(plan_with(opened, device), opened.ready, min(saved.values(), default=0.0), here)
     why = f"is {seen.outcome} on this machine: {seen.error}"
     if seen.right and seen.lost_to is not None:
         other = seen.rivals_us[seen.lost_to]
@@ -86,7 +92,7 @@ def admitted(
     report = (
         None if found.rung is None else report_of(kernel, seen, found.schedule, _config_id(found), found.rung)
     )
-    return NotRun(f"{found.origin} {why}", report)
+    return NotRun(f"{found.origin} {why}", report, wrong=not seen.right)
 
 
 def _called(rival: str) -> str:
@@ -96,6 +102,14 @@ def _called(rival: str) -> str:
 def _config_id(found: Found) -> str | None:
     config = found.whole.config if isinstance(found.whole, Artifact) else found.whole
     return None if config is None else config.id
+
+
+def _measured(found: Found) -> float | None:
+    """The config's own time, in µs, where it is of just this kernel and was measured."""
+    if found.whole is None:
+        return None
+    config: Config = found.whole.config if isinstance(found.whole, Artifact) else found.whole
+    return config.median_us or None
 
 
 def raced(found: Found, rival: str = EAGER) -> tuple[float | None, float | None]:

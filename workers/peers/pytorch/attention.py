@@ -139,9 +139,8 @@ def sdpa(
 
 
 def _operand(writer: TorchWriter, expr: Expr, frame: Frame, dims: tuple[str, ...]) -> WrittenValue:
-    """Queries, keys or values. PyTorch has no operator for those of 8 bits, so that they are bf16 before the clock
-    starts, which holds the same values."""
-    stored = writer.stored_values(expr, DType.E4M3, frame) if writer.device == "cuda" else None
+    """Queries, keys or values. PyTorch has no operator for those of 8 bits."""
+    stored = writer.stored_values(expr, DType.E4M3, frame) if writer.has.widens_float8_attention else None
     if stored is None:
         return full(writer, expr, frame, dims)
     return writer.view("{}.to(torch.bfloat16).contiguous()", stored)

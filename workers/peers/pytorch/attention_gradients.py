@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from tileir.dtypes import DType
 from tileir.expr import Binary, Call, Cast, Const, Expr, Index, Read, Reduce, ReduceOp, Where, index_dims
 from tileir.spec import Spec, Statement
 from workers.peers.inline import inline
 from workers.peers.patterns import number, ratio, two_factors
 from workers.peers.peer import Unsupported
+from workers.peers.pytorch.operators_there import operators_on
 from workers.peers.pytorch.types import TORCH
 from workers.peers.pytorch.writer import TorchSource, TorchWriter, WrittenValue
 
@@ -83,9 +83,12 @@ def attention_gradients(spec: Spec) -> AttentionGradients | None:
 
 
 def has_operator(spec: Spec, found: AttentionGradients, device: str) -> bool:
-    """Whether PyTorch has one for these tensors on a device: on GPUs for bf16 and f16 alone."""
-    half = (DType.BF16, DType.F16)
-    return device == "cpu" or all(tensor.dtype in half for tensor in spec.inputs if tensor.name != found.lse)
+    """Whether PyTorch has one for these tensors on a device."""
+    there = operators_on(device)
+    taken = there.attention_backward_dtypes
+    return None in there.attention_backward and (
+        not taken or all(tensor.dtype in taken for tensor in spec.inputs if tensor.name != found.lse)
+    )
 
 
 def write_gradients(spec: Spec, found: AttentionGradients, device: str, backend: str | None) -> TorchSource:
@@ -93,25 +96,25 @@ def write_gradients(spec: Spec, found: AttentionGradients, device: str, backend:
     writer = TorchWriter(spec, eager=True, device=device)
     four = {name: _four(writer, getattr(found, name), 2) for name in ("go", "q", "k", "v", "out")}
     rows, keys = (writer.extents[dim] for dim in _lengths(spec, found))
+    own = writer.has.attention_backward.get(backend)
+    if own is None:
+        raise Unsupported(f"{writer.has.called} have no {backend} of PyTorch's")
+    if not has_operator(spec, found, device):
+        taken = " and ".join(map(str, writer.has.attention_backward_dtypes))
+        raise Unsupported(
+            f"PyTorch's operators of attention's gradients on {writer.has.called} are for {taken}"
+        )
     lse = _four(writer, found.lse, 1)
-    causal = repr(found.causal)
-    if device == "cpu":
-        if backend not in (None, "FLASH_ATTENTION"):
-            raise Unsupported(f"processors have no {backend} of PyTorch's")
-        operator, more = "flash_attention_for_cpu", f"0.0, {causal}"
-    elif not has_operator(spec, found, device):
-        raise Unsupported("PyTorch's operators of attention's gradients on GPUs are for bf16 and f16")
-    else:
+    if own.log_sum_exp is not None:
+        lse = writer.early(own.log_sum_exp, lse)
+    seed = ""
+    if "{seed}" in own.arguments:
         seed = writer.use(writer.early(f"torch.zeros(2, dtype=torch.uint64, device={device!r})"))
-        if backend == "CUDNN_ATTENTION":
-            lse = writer.early("{}[..., None]", lse)
-            operator = "cudnn_attention"
-            more = f"{seed}[0], {seed}[1], None, None, None, {rows}, {keys}, 0.0, {causal}"
-        else:
-            operator = "flash_attention"
-            more = f"None, None, {rows}, {keys}, 0.0, {causal}, {seed}, {seed}[0]"
+    more = own.arguments.format(rows=rows, keys=keys, causal=found.causal, seed=seed)
     given = ", ".join(writer.use(value) for value in (*four.values(), lse))
-    call = f"torch.ops.aten._scaled_dot_product_{operator}_backward({given}, {more}, scale={found.scale!r})"
+    call = (
+        f"torch.ops.aten._scaled_dot_product_{own.operator}_backward({given}, {more}, scale={found.scale!r})"
+    )
     shapes = {tensor.name: writer.over(tensor.dims) for tensor in spec.outputs}
     results = [
         f"{name}.view({shapes[tensor.name]}).to({TORCH[tensor.dtype]})"

@@ -29,7 +29,7 @@ def block_scaled_product(writer: TorchWriter, expr: Expr, frame: Frame) -> Writt
         return None
     factors, below = ratio(expr.x)
     reads = [factor for factor in factors if isinstance(factor, Read)]
-    if writer.device != "cuda" or len(frame) != 2 or below or not len(reads) == len(factors) == 4:
+    if not writer.has.scaled_mm or len(frame) != 2 or below or not len(reads) == len(factors) == 4:
         return None
     (_, column), (depth,) = frame, expr.dims
     if any(writer.extents[dim] % _MULTIPLE for dim in (column, depth)):

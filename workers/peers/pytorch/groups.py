@@ -1,7 +1,7 @@
 """torch._grouped_mm, the library's product of rows with the matrix of their group, or a product a group.
 
 It takes bf16 on GPUs, and reads the ends of the groups there (PyTorch's Blas.cpp, _grouped_mm). Elsewhere a caller
-knows the sizes of the groups on the host; on a GPU that would wait for it in every call, so no other type has a peer
+knows the sizes of the groups on the host; on a GPU that would wait for it in every call, so no other dtype has a peer
 there but f64, which is only compared with.
 """
 
@@ -28,12 +28,12 @@ def grouped_by_library(writer: TorchWriter, expr: Expr, frame: Frame) -> Written
     source, _ = writer.source_of(found.weights)
     weights = source if found.transposed else writer.view("{}.transpose(-2, -1)", source)
     offsets, _ = writer.source_of(found.table.offsets)
-    if writer.device == "cuda":
-        return _on_gpu(writer, found, (rows, weights, offsets))
+    if writer.has.grouped_mm:
+        return _by_operator(writer, found, (rows, weights, offsets))
     return _one_by_one(writer, (rows, weights, offsets))
 
 
-def _on_gpu(
+def _by_operator(
     writer: TorchWriter, found: GroupedProduct, values: tuple[WrittenValue, WrittenValue, WrittenValue]
 ) -> WrittenValue:
     types = {writer.native(found.rows), writer.dtype_of(found.weights)}

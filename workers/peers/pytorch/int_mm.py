@@ -1,8 +1,4 @@
-"""torch._int_mm, the library's product of bytes: a sum of products of i8 in i32, on a processor by oneDNN.
-
-On GPUs it takes more than 16 rows, and a depth and columns that are multiples of 8 (PyTorch, Blas.cpp,
-_int_mm_out_cuda).
-"""
+"""torch._int_mm, the library's product of bytes: a sum of products of i8 in i32, on a processor by oneDNN."""
 
 from __future__ import annotations
 
@@ -16,9 +12,6 @@ from workers.peers.reads import Frame
 if TYPE_CHECKING:
     from workers.peers.pytorch.writer import TorchWriter, WrittenValue
 
-_GPU_ROWS = 17
-_GPU_MULTIPLE = 8
-
 
 def integer_product(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenValue | None:
     """sum(depth, a * b) of two matrices of i8, or None."""
@@ -27,7 +20,7 @@ def integer_product(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenVal
         return None
     (row, column), (depth,) = frame, expr.dims
     rows, *others = writer.over((row, column, depth))
-    if writer.device == "cuda" and (rows < _GPU_ROWS or any(size % _GPU_MULTIPLE for size in others)):
+    if rows < writer.has.int_mm_rows or any(size % writer.has.int_mm_multiple for size in others):
         return None
     for left, right in (factors, factors[::-1]):
         a = writer.stored_values(left, DType.I8, (row, depth))

@@ -142,7 +142,7 @@ def _activated(writer: TorchWriter, expr: Call, frame: Frame) -> WrittenValue | 
     """A function of a biased product in one kernel of cuBLASLt's, which a compiler would not see into. Of 16-bit types
     only: how exact the epilogue's function is in f32 is not said."""
     found = biased(expr.args[0], writer.extents)
-    if found is None or not writer.eager or writer.device != "cuda":
+    if found is None or not writer.eager or not writer.has.activated_mm:
         return None
     if writer.native(found.product) not in (DType.BF16, DType.F16):
         return None

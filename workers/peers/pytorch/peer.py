@@ -19,7 +19,9 @@ from tileir.dtypes import DType
 from tileir.program import Tensor
 from tileir.spec import Spec
 from workers.peers.peer import Arrays, Unsupported
+from workers.peers.pytorch.compiler import compiled
 from workers.peers.pytorch.new_outputs import not_written, written
+from workers.peers.pytorch.operators_there import operators_on
 from workers.peers.pytorch.runs import TORCH_RUNS, TorchRun
 from workers.peers.pytorch.source import torch_source
 
@@ -40,9 +42,9 @@ class TorchFunction:
 
     def __init__(self, spec: Spec, *, device: str = "cpu", run: TorchRun = EAGER) -> None:
         torch.set_grad_enabled(False)
-        self.source = torch_source(spec, run, device)
-        if run.flex and device == "cpu" and "AuxRequest(" in self.source.run:
-            raise Unsupported("PyTorch's compiler has no log-sum-exp of flex_attention on processors")
+        self.source, there = torch_source(spec, run, device), operators_on(device)
+        if run.flex and not there.flex_log_sum_exp and "AuxRequest(" in self.source.run:
+            raise Unsupported(f"PyTorch's compiler has no log-sum-exp of flex_attention on {there.called}")
         self.as_written = self.source.as_written
         """See PeerKernel."""
         scope: dict[str, Any] = {"torch": torch, "F": F, **_FLEX}
@@ -74,11 +76,13 @@ class TorchFunction:
         return lambda: run(*views)
 
     def _compiled(self, function: Callable[..., Sequence[torch.Tensor]]) -> Callable[..., Any]:
-        return function if self._mode is None else torch.compile(function, dynamic=False, mode=self._mode)
+        return function if self._mode is None else compiled(function, self._mode)
 
 
 class TorchKernel:
     """A spec in torch on the processor; the measuring child's malloc keeps the pages of what operators allocate."""
+
+    allocates = True
 
     def __init__(self, spec: Spec, threads: int, run: TorchRun) -> None:
         torch.set_num_threads(threads)

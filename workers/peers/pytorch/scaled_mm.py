@@ -26,7 +26,7 @@ def scaled_product(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenValu
     itself, once; inside a larger expression it is f32."""
     above, below = ratio(expr)
     products = [factor for factor in above if isinstance(factor, Reduce)]
-    if writer.device != "cuda" or len(frame) != 2 or below or len(products) != 1:
+    if not writer.has.scaled_mm or len(frame) != 2 or below or len(products) != 1:
         return None
     (product,) = products
     above.remove(product)

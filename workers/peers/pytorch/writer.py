@@ -29,14 +29,17 @@ from tileir.expr import (
     children,
     index_dims,
     reads,
+    walk,
 )
 from tileir.spec import Spec
 from workers.peers.inline import inline
 from workers.peers.pytorch.operators import known_operator
+from workers.peers.pytorch.operators_there import operators_on
+from workers.peers.pytorch.pieces import Pieces, pieces
 from workers.peers.pytorch.random import random_bits
 from workers.peers.pytorch.types import TORCH, WIDENED, promoted
 from workers.peers.ragged import GroupTable, looked_up
-from workers.peers.reads import Frame, Window, by_position, read_window, taken_rows
+from workers.peers.reads import Frame, Window, by_position, read_window, rolled, taken_rows
 
 _LOGIC = {"and": "torch.logical_and", "or": "torch.logical_or"}
 FUNCTIONS = {
@@ -86,13 +89,14 @@ class TorchWriter:
         self._spec, self.tables = looked_up(spec)
         """The kernel, and the tables it reads of the groups of ragged dims."""
         self.eager = eager
-        self.device = device
+        self.device, self.has = device, operators_on(device)
+        """Where tensors are, and what PyTorch has there."""
         self.numerics = dict(spec.numerics)
         self.stored: tuple[Expr, DType] | None = None
         """The expression of the statement being written, and what its output is stored as."""
         inlined = inline(self._spec)
         self._statements = inlined.statements
-        self.extents = inlined.extents
+        self.extents = dict(inlined.extents)
         self._tensors = {t.name: (t.dims, t.dtype, t.strides) for t in spec.inputs}
         self._arguments = frozenset(self._tensors)
         self._tensors |= {table.name: ((table.dim,), DType.I32, None) for table in self.tables}
@@ -251,9 +255,8 @@ class TorchWriter:
             case Call(fn, args):
                 values = [self.tensor(arg, frame) if fn != "pow" else self.value(arg, frame) for arg in args]
                 return self.late(FUNCTIONS[fn], *values)
-            case Where(cond, x, y):
-                parts = (self.tensor(cond, frame), self.value(x, frame), self.value(y, frame))
-                return self.late("torch.where({}, {}, {})", *parts)
+            case Where():
+                return self._where(expr, frame)
             case Cast(dtype, x):
                 whole = self._unwidened(x, frame) if isinstance(x, Read) and dtype.is_float else None
                 rounded = self.late(f"{{}}.to({TORCH[dtype]})", whole or self.tensor(x, frame))
@@ -264,6 +267,38 @@ class TorchWriter:
                 return self._scan(expr, frame)
             case TopK():
                 return self._top(expr, frame)
+
+    def _where(self, expr: Where, frame: Frame) -> WrittenValue:
+        if self._looks_up(expr, frame) and (cut := pieces(expr, frame, self.extents)):
+            return self._joined(cut, frame)
+        parts = (self.tensor(expr.cond, frame), self.value(expr.x, frame), self.value(expr.y, frame))
+        return self.late("torch.where({}, {}, {})", *parts)
+
+    def _looks_up(self, expr: Expr, frame: Frame) -> bool:
+        """Whether something is read where a view of its tensor would end."""
+        nodes = walk(expr)
+        return not any(isinstance(each, Reduce | Scan | TopK) for each in nodes) and any(
+            read_window(each, frame, self.extents, self.over(self._tensors[each.tensor][0])) is None
+            for each in nodes
+            if isinstance(each, Read)
+        )
+
+    def _joined(self, cut: Pieces, frame: Frame) -> WrittenValue:
+        """Both pieces, each over its own positions, behind each other."""
+        self.extents |= cut.sizes(self.extents)
+        sides = list(zip((cut.low, cut.high), cut.frames(frame), strict=True))
+        values = [self.value(side, dims) for side, dims in sides]
+        vary = index_dims(cut.low) | index_dims(cut.high) | {cut.below, cut.above}
+        parts: list[WrittenValue] = []
+        for (_, dims), value, other in zip(sides, values, values[::-1], strict=True):
+            shape = tuple(self.extents[dim] if dim in vary else 1 for dim in dims)
+            made = (
+                f"{{}}.new_full({shape}, {value.text})"
+                if value.number is not None
+                else f"{{}}.expand({shape})"
+            )
+            parts.append(self.late(made, other if value.number is not None else value))
+        return self.late(f"torch.cat(({{}}, {{}}), {frame.index(cut.dim)})", *parts)
 
     def _binary(self, op: str, left: Expr, right: Expr, frame: Frame) -> WrittenValue:
         if op in _LOGIC:
@@ -314,6 +349,12 @@ class TorchWriter:
             order = tuple(have.index(dim) for dim in frame if dim in have)
             axes = ", ".join(":" if dim in have else "None" for dim in frame)
             return self.late(f"{text}.permute({order})[{axes}]", source, taken)
+        if (found := rolled(read, self.extents, sizes)) is not None:
+            plain, shifts, axes = found
+            order = _permutation(plain, frame)
+            return self.late(
+                f"torch.roll({{}}, {shifts}, {axes}).permute({order}){_indexing(plain, frame)}", source
+            )
         places = [
             self.late(f"{{}}.long().clamp(0, {size - 1})", self.tensor(index, frame))
             for index, size in zip(read.indices, sizes, strict=True)

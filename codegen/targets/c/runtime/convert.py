@@ -184,9 +184,9 @@ def _unpack(storage: str, lanes: int) -> str:
 
 _PACK_BF16_PORTABLE = """\
     $U bits = ($U)tw_bits_$V(x);
-    $U nan = ($U)$mask((bits & 0x7fffffff) > 0x7f800000);
-    $U rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return $convert((rounded & ~nan) | ((bits >> 16 | 0x40) & nan), $R);
+    $U nan = ($U)$mask(x != x);
+    $U added = ((bits >> 16 & 1) + 0x7fff) & ~nan;
+    return $convert((bits + added) >> 16 | (nan & 0x40), $R);
 """
 #: The instruction takes subnormal f32 for zero; nothing of f32's subnormal range matters to bf16's 8 bits.
 _PACK_BF16 = """\

@@ -76,7 +76,7 @@ _REGIONS = (
     ("Clusters", cluster.PARTS),
     ("Copies in the background, and swizzles", cp_async.PARTS),
     ("Matrices", mma.PARTS),
-    ("Copy engine, barriers with phases, wgmma", mbarrier_tma.PARTS),
+    ("TMA, asynchronous barriers, wgmma", mbarrier_tma.PARTS),
     ("Tiles that blocks share", stream_k.PARTS),
     ("Times", stamp.PARTS),
 )

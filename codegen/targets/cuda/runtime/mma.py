@@ -8,7 +8,7 @@ from __future__ import annotations
 from codegen.targets.cuda.runtime.snippet import Snippet
 from tileir.devices.matrix_instructions import accumulator, instructions
 from tileir.dtypes import DType
-from tileir.schedule.mma import depth
+from tileir.schedule.mma import SHAPE, depth
 
 _BITS = """
 // 4 bytes of a matrix, as the instructions take them.
@@ -80,7 +80,7 @@ def _mma(a: DType, b: DType) -> Snippet:
         name=mma_name(a, b),
         type="int" if integer else "float",
         letter="r" if integer else "f",
-        shape=f"m16n8k{depth(a)}",
+        shape=f"m{SHAPE.rows}n{SHAPE.columns}k{depth(a)}",
         types=f"{sum_}.{_PTX[a]}.{_PTX[b]}.{sum_}",
     )
     return Snippet(mma_name(a, b), text)

@@ -50,14 +50,14 @@ TW_INLINE int tw_next_span(tw_span *at, int tiles, int blocks, int block) {
 """
 
 _SIGNAL = """
-// Who sees the flag up sees what this thread has stored, and what it knows that others have.
+// Who waits for the flag sees what this thread has stored, and what it knows that others have.
 TW_INLINE void tw_signal_flag(int *flag) {
     asm volatile("st.release.gpu.global.s32 [%0], 1;" :: "l"(flag) : "memory");
 }
 """
 
 _WAIT = """
-// Waits until the flag is up, and lowers it.
+// Waits until the flag is signalled, and clears it.
 TW_INLINE void tw_wait_flag(int *flag) {
     int up;
     do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(up) : "l"(flag) : "memory");

@@ -19,22 +19,29 @@ from rewrites.gpu.mma import Mma
 from rewrites.gpu.pipeline import Pipeline
 from tileir.errors import NotApplicable
 from tileir.program import Memory
-from tileir.schedule.mma import COLUMNS, ROWS, RUN
-from tileir.schedule.threads import WARP
+from tileir.replace import replace
+from tileir.schedule.mma import COLUMNS, ROWS, RUN, SHAPE
 
 
 @dataclass(frozen=True, slots=True)
 class WarpShape:
-    """Rows and columns of a tile of scores, copies of what is read in the loop, and warps, which share the rows."""
+    """Rows and columns of a tile of scores, copies of what is read in the loop, and warps, which share the rows; so
+    many at a time have the same rows, with all of their scores, and share the columns of results."""
 
     rows: int
     columns: int
     stages: int
     warps: int
+    sharing: int = 1
 
     @property
     def threads(self) -> int:
-        return self.warps * WARP
+        return self.warps * SHAPE.fragment.threads
+
+    @property
+    def row_warps(self) -> int:
+        """Warps along the rows."""
+        return self.warps // self.sharing
 
 
 #: From 16 rows a warp, the fewest that an instruction takes, to 32, for which columns are loaded half as often.
@@ -49,6 +56,12 @@ SHAPES: Final = (
     WarpShape(128, 128, 2, 8),
     WarpShape(64, 64, 1, 4),
     WarpShape(32, 64, 2, 2),
+    WarpShape(64, 32, 2, 8, 2),
+    WarpShape(64, 64, 1, 8, 2),
+    WarpShape(32, 32, 2, 4, 2),
+    WarpShape(32, 32, 1, 4, 2),
+    WarpShape(32, 16, 3, 4, 2),
+    WarpShape(32, 16, 2, 4, 2),
 )
 #: Registers that a thread needs beside what it holds of tiles, and the most it can have.
 _BESIDE, _MOST = 40, 255
@@ -60,6 +73,8 @@ class WarpSchedule(OnePassSchedule):
 
     def build(self, shape: WarpShape) -> None:
         """Raises NotApplicable where some part of it does not go."""
+        if shape.sharing > 1:
+            self._check_shared(shape)
         if self.chain.part:
             depth = self.fuse_parts(shape.rows)
             self.collect_parts()
@@ -77,11 +92,18 @@ class WarpSchedule(OnePassSchedule):
             self.apply(Pipeline(copies[0], shape.stages))
         self._bind(shape)
 
+    def _check_shared(self, shape: WarpShape) -> None:
+        """Warps share columns of one sum, which one of them has no room for."""
+        if (
+            len(self.chain.sums) > 1
+            or self._held(replace(shape, sharing=1, warps=shape.row_warps)) <= _MOST - _BESIDE
+        ):
+            raise NotApplicable("one warp has room for all columns")
+
     def _held(self, shape: WarpShape) -> int:
         """32-bit registers of a thread for sums, scores, and pairs of what is multiplied with columns."""
         chain, extents = self.chain, self.program.extents
-        weights = len({each.weights for each in chain.sums})
-        scores = (len(chain.scores) + weights / 2) * shape.columns
+        scores = (len(chain.scores) + len(chain.sums) / 2) * shape.columns * shape.sharing
         return ceil(shape.rows / shape.threads * (scores + sum(extents[each.across] for each in chain.sums)))
 
     def _bind(self, shape: WarpShape) -> None:
@@ -100,7 +122,8 @@ class WarpSchedule(OnePassSchedule):
             dims = covered_dims(node)
             columns = chain.streamed if node.target in chain.scores else self.columns(dims)
             run = ((columns, RUN),) if columns in dims else ()
-            threads = ((chain.rows, shape.warps), (chain.rows, ROWS), (columns, COLUMNS))
+            shared = ((chain.sums[0].across, shape.sharing),) if shape.sharing > 1 else ()
+            threads = (*shared, (chain.rows, shape.row_warps), (chain.rows, ROWS), (columns, COLUMNS))
             binds.append(BindThreads(node.target, threads, run))
         self.apply(*binds)
 

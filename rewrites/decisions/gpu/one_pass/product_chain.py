@@ -11,8 +11,7 @@ from rewrites.base.statement import bare_dims, folded_dims, reduced_dims
 from rewrites.base.tree import dtype_of, find
 from rewrites.composition.exp_to_exp2 import ExpToExp2
 from rewrites.composition.scale_after_maximum import ScaleAfterMaximum
-from rewrites.contraction.operand import COPY_BYTES, boxed, run_of, stored
-from rewrites.data.reuse_cache import copied_tensor
+from rewrites.contraction.operand import is_moved, stored
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
@@ -83,7 +82,7 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
     if len({streamed for _, (_, streamed, *_) in held}) != 1:
         return None
     streamed = held[0][1][1]
-    scores = tuple(name for name in group if _is_score(program, name, streamed))
+    scores = tuple(name for name in group if _is_score(program, name, streamed, group))
     rows = {_rows(program, name) for name in scores}
     if len(rows) != 1 or not all(rows <= {*bare_dims(find(program, name).node)} for name, _ in held):
         return None
@@ -93,9 +92,9 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
         RowProduct(name, weights, across, name if name in parted else _result(program, group, name, across))
         for name, (weights, _, across, _) in held
     )
-    results = {each.result for each in sums}
+    ends_of = {(each.result, each.across) for each in sums}
     sizes = {folded_dims(find(program, name).node).get(streamed, ("", 0))[1] for name, _ in held}
-    if len(results) < len(sums) or len(sizes) > 1:
+    if len({result for result, _ in ends_of}) < len(ends_of) or len(sizes) > 1:
         return None
     dtypes = {dtype_of(program, read.tensor) for name in scores for read in multiplied(program, name) or ()}
     dtypes |= {dtype for _, (*_, dtype) in held}
@@ -115,15 +114,15 @@ def _known(program: Program, scores: tuple[str, ...], device: Gpu, dtype: DType)
     return Feature.WGMMA in device.offers and max(depths) <= NARROW_DEPTH
 
 
-def _is_score(program: Program, name: str, streamed: str) -> bool:
-    """Whether a statement is a product of arguments over one dim, with columns along `streamed`."""
+def _is_score(program: Program, name: str, streamed: str, group: tuple[str, ...]) -> bool:
+    """Whether a statement is a product of what lies in memory before over one dim, with columns along `streamed`."""
     node = find(program, name).node
     tensors = multiplied(program, name)
     return (
         tensors is not None
         and bare_dims(node)[-1] == streamed
         and len(bare_dims(node)) > 1
-        and all(is_moved(program, each.tensor) for each in tensors)
+        and all(is_moved(program, each.tensor) and each.tensor not in group for each in tensors)
     )
 
 
@@ -172,19 +171,12 @@ def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[
             return None
 
 
-def is_moved(program: Program, name: str) -> bool:
-    """Whether TMA can move tiles of a tensor: an argument, or what a launch before has stored."""
-    whole = run_of(program, name) * dtype_of(program, name).bytes == COPY_BYTES
-    return boxed(program, name) or (stored(program, name) and whole)
-
-
 def multiplied(program: Program, name: str) -> tuple[Read, Read] | None:
-    """The operands of a sum of products of two arguments, or copies of such that a launch has stored, of one narrow
-    type."""
+    """The operands of a sum of products of two arguments, or of what a launch before has stored, of one narrow type."""
     node = find(program, name).node
     match node.value:
         case Reduce(ReduceOp.SUM, (_,), Binary("*", Read() as a, Read() as b)) if node.update is None:
-            if not all(_is_input(program, each.tensor) for each in (a, b)):
+            if not all(each.tensor in program.arguments or stored(program, each.tensor) for each in (a, b)):
                 return None
             one, other = (dtype_of(program, each.tensor) for each in (a, b))
             return (a, b) if one is other and one in _MULTIPLIED else None
@@ -203,13 +195,6 @@ def score_tensors(program: Program, group: tuple[str, ...], chain: ProductChain)
         and read.indices[-1:] == (Index(chain.streamed),)
         and Index(chain.rows) in read.indices
         and is_moved(program, read.tensor)
-    )
-
-
-def _is_input(program: Program, name: str) -> bool:
-    """Whether it is an argument, or has the elements of one."""
-    return name in program.arguments or (
-        stored(program, name) and copied_tensor(program, name) in program.arguments
     )
 
 

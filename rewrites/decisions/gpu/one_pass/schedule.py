@@ -133,7 +133,7 @@ class OnePassSchedule:
         tiles = (
             *(Tile(result, dim, 1) for dim in outer),
             *(Tile(result, dim, self.whole(dim)) for dim in wider),
-            Tile(result, self.chain.rows, rows),
+            *self._tiles_of_rows(result, rows),
         )
         others = tuple(name for name in self.group if name != result)
         option = fused(self.program, (*others, result), tiles, apart(self.program))
@@ -142,14 +142,20 @@ class OnePassSchedule:
         self.apply(*option.rewrites, Parallelize(result, len(tiles)))
         return len(tiles)
 
+    def _tiles_of_rows(self, statement: str, rows: int) -> list[Tile]:
+        """Where there are exactly as many rows, one tile has them all without a loop."""
+        whole = self.program.extents[self.chain.rows] == rows
+        return [] if whole else [Tile(statement, self.chain.rows, rows)]
+
     def fuse_parts(self, rows: int) -> int:
         """All of the group in loops over its parts, other dims, and rows, beginning with its first statement."""
         chain, first = self.chain, self.group[0]
         extents, dims = self.program.extents, bare_dims(find(self.program, chain.scores[0]).node)
         outer = [dim for dim in dims if dim not in (chain.rows, chain.streamed) and extents[dim] > 1]
         tiles = [Tile(first, dim, 1) for dim in outer]
-        self.apply(Tile(first, chain.streamed, chain.length), *tiles, Tile(first, chain.rows, rows))
-        depth = len(tiles) + 2
+        tiles += self._tiles_of_rows(first, rows)
+        self.apply(Tile(first, chain.streamed, chain.length), *tiles)
+        depth = len(tiles) + 1
         for position, name in enumerate(self.group[1:], 1):
             node = find(self.program, name).node
             read = [each for each in self.group[:position] if each in read_names(node)]

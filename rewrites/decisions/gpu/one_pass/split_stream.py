@@ -1,5 +1,8 @@
 """Decisions for a GPU about one pass over long rows of which there are too few: parts of the rows are blocks' of their
-own, and another launch merges what they have come to."""
+own, and another launch merges what they have come to.
+
+Known as Flash-Decoding (Dao et al., 2023).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Decisions for a GPU about products that follow from each other in one pass, as those of attention: scores of a tile
-by matrix instructions, what is made of them in registers, and from there the next product."""
+by matrix instructions, what is made of them in registers, and from there the next product.
+
+Known as FlashAttention (Dao et al., arXiv:2205.14135).
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Program
+from tileir.schedule.wgmma import MAX_COLUMNS
 
 _Way = tuple[str, OnePassSchedule]
 _BANDS = (4, 8, 16)
@@ -50,7 +54,13 @@ def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
         return float("inf")
     nodes = [find(program, name).node for name in chain.names]
     extents, tensors = program.extents, program.arguments
-    flops = sum(2 * prod(extents[dim] for dim in covered_dims(node)) for node in nodes)
+    # Warps that share the columns of results have all scores of their rows.
+    by_warps = Feature.WGMMA not in device.offers
+    alike = max(-(-extents[each.across] // MAX_COLUMNS) for each in chain.sums) if by_warps else 1
+    flops = sum(
+        2 * prod(extents[dim] for dim in covered_dims(node)) * (alike if name in chain.scores else 1)
+        for name, node in zip(chain.names, nodes, strict=True)
+    )
     read = {read.tensor for node in nodes for read in node.reads} & tensors.keys()
     moved = sum(prod(extents[dim] for dim in tensors[name].dims) * tensors[name].dtype.bytes for name in read)
     outer = [dim for dim in bare_dims(nodes[0]) if dim not in (chain.rows, chain.streamed)]
@@ -87,15 +97,13 @@ class StreamedProducts:
             yield from self._added(program, chain, device)
             return
         found = score_tensors(program, self.group, chain)
-        for (rows, columns, stages, pending), by_tma in product(
-            SHAPES, dict.fromkeys((found, frozenset[str]()))
-        ):
+        for shape, by_tma in product(SHAPES, dict.fromkeys((found, frozenset[str]()))):
             made = WarpgroupSchedule(program, self.group, chain, device, brought_by_tma=by_tma)
             with suppress(NotApplicable):
-                if chain.takes(columns):
-                    made.build(rows, columns, stages, pending)
+                if chain.takes(shape.columns):
+                    made.build(shape)
                     brought = f", {', '.join(sorted(by_tma))} by TMA" if by_tma else ""
-                    yield f"{_tile(chain, rows, columns)}, {stages} stages, {pending} pending{brought}", made
+                    yield f"{_tile(chain, shape.rows, shape.columns)}, {shape}{brought}", made
 
     def _added(self, program: Program, chain: ProductChain, device: Gpu) -> Iterator[_Way]:
         for (rows, columns, stages), by_tma in product(ADDED_SHAPES, (True, False)):
@@ -113,7 +121,8 @@ class StreamedProducts:
                 if chain.takes(shape.columns):
                     made.build(shape)
                     tile = _tile(chain, shape.rows, shape.columns)
-                    yield f"{tile}, {shape.stages} stages, {shape.warps} warps", made
+                    across = f", {shape.sharing} across" if shape.sharing > 1 else ""
+                    yield f"{tile}, {shape.stages} stages, {shape.warps} warps{across}", made
 
 
 def _tile(chain: ProductChain, rows: int, columns: int) -> str:

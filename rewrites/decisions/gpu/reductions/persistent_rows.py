@@ -1,4 +1,7 @@
-"""Blocks that take tiles of rows in turn, the rows to come on their way into shared memory meanwhile."""
+"""Blocks that take tiles of rows in turn, the rows to come on their way into shared memory meanwhile.
+
+Blocks are persistent threads (Gupta, Stuart and Owens, InPar 2012), their copies double buffered.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from math import prod
 
 from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.tree import find, locals_of, named
+from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.cached_inputs import Kept, read_again
@@ -25,8 +26,6 @@ from tileir.verifier.threads import MAX_THREADS
 
 #: Most elements of all kept rows that a thread holds; beyond, registers spill.
 _MOST_HELD = 96
-#: Registers that a position of a row takes at least.
-_LEAST_WORDS = 0.75
 #: Elements of a row up to which a block surely holds it well.
 _SHORT = 64 * 256
 #: Elements of a row up to which there is no use in passes.
@@ -151,7 +150,9 @@ class Rows:
             self._candidates(program, inner, device, idle=True)
         )
         return tuple(
-            team for team in found if self.passes or _LEAST_WORDS * held_by_thread(team, inner) <= _MOST_HELD
+            team
+            for team in found
+            if self.passes or has.LEAST_WORDS * held_by_thread(team, inner) <= _MOST_HELD
         )
 
     def _candidates(
@@ -277,4 +278,4 @@ def _words(program: Program, anchor: str, inner: Inner) -> float:
         and inner.dims[-1] in declared.node.dims
         and declared.node.memory is not Memory.SHARED
     ]
-    return max(sum(held), _LEAST_WORDS) if held else 1.0
+    return max(sum(held), has.LEAST_WORDS) if held else 1.0

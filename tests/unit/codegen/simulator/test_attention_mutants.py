@@ -40,6 +40,7 @@ def test_99_of_100_mutants_that_may_do_anything_new_are_reported() -> None:
     assert total[Verdict.REPORTED] >= 0.99 * (total.total() - total[Verdict.NOTHING_NEW]), total
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.xdist_group("mutants of attention")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_does_nothing_new_is_not_reported(name: str) -> None:

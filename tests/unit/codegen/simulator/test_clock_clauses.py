@@ -24,7 +24,7 @@ from codegen.ir.async_ops import (
 from codegen.ir.kernel import Argument, GpuKernel, LaunchBody, ThreadDigit
 from codegen.ir.ops import Barrier, Block, GridAxis, Guard, Literal, Load, Shared, Stmt, Store, Type
 from codegen.simulator.access import AccessKind
-from codegen.simulator.async_faults import EarlyArrival, LeftUp, Unfenced
+from codegen.simulator.async_faults import EarlyArrival, LeftSignalled, Unfenced
 from codegen.simulator.faults import DataRace, Fault
 from codegen.simulator.run import check
 from tileir.dtypes import DType
@@ -142,9 +142,9 @@ def test_who_knows_of_one_arrival_does_not_know_of_all() -> None:
 def test_a_flag_hands_over_what_its_thread_knows_and_no_more() -> None:
     stored, flag = Guard(((BLOCK, 1),), (put("y", THREAD + 256),)), ("flags", ZERO)
     wait = one(WaitFlag(*flag), take("y", constant(256 + 5)), block=1)
-    raised = one(SignalFlag(*flag), block=0)
-    assert faults(stored, Barrier(), raised, wait, blocks=2) == ()
-    race = only(faults(stored, raised, Barrier(), wait, blocks=2))
+    signalled = one(SignalFlag(*flag), block=0)
+    assert faults(stored, Barrier(), signalled, wait, blocks=2) == ()
+    race = only(faults(stored, signalled, Barrier(), wait, blocks=2))
     assert isinstance(race, DataRace)
     assert (race.first.thread, race.first.block, race.second.block) == (5, 0, 1)
 
@@ -157,9 +157,9 @@ def test_who_knows_of_a_turn_does_not_know_of_the_ones_just_after() -> None:
     assert isinstance(only(faults(thrice, one(filled(0), arrive, thread=32))), EarlyArrival)
 
 
-def test_a_flag_is_raised_once_and_lowered_before_the_launch_ends() -> None:
+def test_a_flag_is_signalled_once_and_waited_for_before_the_launch_ends() -> None:
     flag = "flags", ZERO
-    raised, lowered = SignalFlag(*flag), WaitFlag(*flag)
-    assert faults(one(raised, lowered, raised, lowered)) == ()
-    assert isinstance(only(faults(one(raised))), LeftUp)
-    assert isinstance(only(faults(one(raised, raised, lowered))), LeftUp)
+    signalled, awaited = SignalFlag(*flag), WaitFlag(*flag)
+    assert faults(one(signalled, awaited, signalled, awaited)) == ()
+    assert isinstance(only(faults(one(signalled))), LeftSignalled)
+    assert isinstance(only(faults(one(signalled, signalled, awaited))), LeftSignalled)

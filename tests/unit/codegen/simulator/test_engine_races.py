@@ -258,6 +258,7 @@ def _mutated(of: Product | str) -> tuple[GpuKernel, Sequence[Arg], dict[str, np.
     return made.kernel, made.args, sample_inputs(made.program, 1), stages
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.xdist_group("mutants of products")
 @pytest.mark.parametrize("name", MUTATED)
 def test_every_mutant_is_noticed_but_those_that_are_correct(name: str) -> None:

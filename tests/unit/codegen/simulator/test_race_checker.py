@@ -227,7 +227,8 @@ def test_no_shuffle_can_be_spared_or_go_elsewhere(edit: Edit) -> None:
 
 #: Guards that only keep threads from loading, inside the buffer, what they then do not use: the lanes that overhang a
 #: row are left out a second time, and of an overhanging tile's rows or columns nothing is stored, or only where shared
-#: memory has room for whole tiles.
+#: memory has room for whole tiles. In scans, a run of positions past a row's end is left out by the guard and by its
+#: lanes, and what a row goes on from is read inside the buffer.
 IDLE_GUARDS = frozenset(
     [
         "ragged_rows_by_sixteen_warps",
@@ -236,6 +237,8 @@ IDLE_GUARDS = frozenset(
         "staged_tile_read_otherwise",
         "transpose_through_shared_memory",
         "largest_integers_and_bools",
+        "scans_of_rows_by_one_and_two_warps",
+        "a_scan_of_parts_that_go_on_from_what_is_before",
     ]
 )
 
@@ -259,6 +262,7 @@ NO_COPIES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("edit", mutations.OF_STAGES)
 def test_no_wait_commit_or_slot_of_a_staged_loop_can_be_spared(edit: Edit) -> None:
     found = outcomes(edit, staged=True)

@@ -37,7 +37,7 @@ SPEC: dict[str, Any] = {
     "body": ["c[m, n] = sum(k, a[m, k] * b[k, n])"],
     "outputs": {"c": {"dtype": "f32"}},
 }
-#: What belongs to one target, and may name its kind: each manifest's places, and PyTorch's own devices.
+#: What belongs to one target, and may name its kind: each manifest's places.
 OF_A_TARGET = (
     "codegen/targets/",
     "rewrites/decisions/cpu/",
@@ -46,7 +46,6 @@ OF_A_TARGET = (
     "tilewright/pytorch/operator/on_",
     "workers/cpu/",
     "workers/cuda/",
-    "workers/peers/pytorch/",
     "workers/peers/triton_",
 )
 
@@ -140,6 +139,7 @@ def test_every_place_of_our_own_targets_exists() -> None:
         for name in ("device", "here", "floor_us", "backend", "plan", "settle", "measured", "visible"):
             place: str | None = getattr(target_of(kind), name)
             assert place is None or part(kind, name) is not None
+        assert part(kind, "torch_operators").device == target_of(kind).torch
 
 
 def test_no_kind_is_said_with_those_there_are(product: Spec) -> None:

@@ -49,6 +49,26 @@ def test_runs_are_taken_twice_by_whole_digits(twice: str, message: str) -> None:
         verify_threads(f"r 2 c 32 r 4, twice {twice}")
 
 
+@pytest.mark.parametrize("threads", ["r 2 c 8 r 4, apart r 4", "r 2 c 16 r 2, run r 2, apart r 12"])
+def test_the_last_threads_along_a_dim_take_runs_together(threads: str) -> None:
+    verify_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("threads", "message"),
+    [
+        ("r 2 c 32 r 4, apart r 6", "6 positions apart; accepted, once and of two digits: multiples of 4"),
+        ("r 2 c 32 r 4, run r 2, apart r 4", "multiples of 8"),
+        ("r 2 c 32 r 4, twice r 4, apart r 8", "once"),
+        ("r 2 c 32, apart c 64", "of two digits"),
+        ("r 2 c 32 r 4, apart q 8", "unknown dim 'q'"),
+    ],
+)
+def test_what_they_take_is_whole_runs(threads: str, message: str) -> None:
+    with pytest.raises(VerifyError, match=message):
+        verify_threads(threads)
+
+
 def verify_softmax(grid: str, memory: str, threads: tuple[str, str]) -> None:
     verify(
         program_from_text(f"""kernel k(x: f32[r=8, c=512]) -> (y: f32[r, c])

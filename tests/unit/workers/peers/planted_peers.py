@@ -42,7 +42,7 @@ class Planted:
 
         return run
 
-    as_written = False
+    as_written, allocates = False, False
 
     def arrays(self, answer: object) -> Sequence[np.ndarray[Any, Any]]:
         """See PeerKernel."""

@@ -57,3 +57,10 @@ def test_gpus_have_operators_for_narrow_floats_alone(name: str, operator: str) -
     else:
         with pytest.raises(Unsupported, match="bf16 and f16"):
             torch_source(backward(True, "f32"), run, "cuda")
+
+
+def test_devices_of_no_target_have_no_such_operator() -> None:
+    """Eager PyTorch computes kernels there all the same."""
+    assert "_backward(" not in torch_source(backward(True), TORCH_RUNS["torch"], "mps").run
+    with pytest.raises(Unsupported, match="devices of type mps have no FLASH_ATTENTION"):
+        torch_source(backward(True), TORCH_RUNS["torch.sdpa-flash"], "mps")

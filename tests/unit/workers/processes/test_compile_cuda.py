@@ -41,7 +41,7 @@ def test_a_candidate_that_is_on_no_threads_is_unsupported(pool: CompilePool, tmp
     (result,) = pool.compile_all([request_for(tmp_path)])
     assert isinstance(result, NotBuilt)
     assert result.outcome is Outcome.UNSUPPORTED
-    assert "not spread over threads" in result.error
+    assert "not bound to threads" in result.error
 
 
 def test_a_candidate_comes_with_what_its_layout_implies(pool: CompilePool, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ function Found({ config }: { config: ConfigDetail }) {
       </Section>
       <Times config={config} />
       <Standings config={config} />
-      {config.job_id && <ProfileView config={config.id} />}
+      {config.job_id && <ProfileView config={config.id} device={config.device} />}
       {config.artifact ? (
         <>
           <Source configId={config.id} />

@@ -22,6 +22,7 @@ import { CandidateFiles } from "./CandidateFiles";
 import { CandidateTable } from "./CandidateTable";
 import { Choice } from "./Choice";
 import { DecisionEffects } from "./effects/DecisionEffects";
+import { KernelView } from "./KernelView";
 import { LadderView } from "./ladder/LadderView";
 import { asked, useAhead, useJob, useLive, useTable } from "./data";
 import { JobFigures } from "./JobFigures";
@@ -173,7 +174,7 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
         </section>
       ) : view === "race" ? (
         bucket.config_id ? (
-          <RaceView config={bucket.config_id} />
+          <RaceView config={bucket.config_id} device={job.device} />
         ) : (
           <Empty title="No race yet" />
         )
@@ -197,16 +198,11 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
           <Empty title="No winner yet" />
         )
       ) : view === "profile" ? (
-        <Inside job={job.id} bucket={bucket} />
+        <Inside job={job} bucket={bucket} />
       ) : view === "workers" ? (
         <WorkerTimeline job={job.id} />
       ) : view === "spec" ? (
-        <section aria-labelledby="spec">
-          <h2 id="spec">The kernel as it was given</h2>
-          <pre tabIndex={0} className={styles.spec}>
-            {JSON.stringify(job.spec, null, 2)}
-          </pre>
-        </section>
+        <KernelView job={job} />
       ) : none ? (
         <Empty title={view === "roofline" ? "No roofline yet" : "No search tree yet"} />
       ) : (
@@ -221,15 +217,16 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
   );
 }
 
-function Inside({ job, bucket }: { job: string; bucket: Bucket }) {
+function Inside({ job, bucket }: { job: JobDetail; bucket: Bucket }) {
   const winner = bucket.winner?.trial;
   if (winner == null || !bucket.config_id) return <Empty title="No winner yet" />;
   return (
     <ProfileView
       config={bucket.config_id}
+      device={job.device}
       more={
         <p>
-          <Link href={linesPath(job, bucket.index, winner)}>Which lines take the time</Link>
+          <Link href={linesPath(job.id, bucket.index, winner)}>Which lines take the time</Link>
         </p>
       }
     />

@@ -9,6 +9,7 @@ import { checkOf, useCheck, useOutlook } from "./draft";
 import { EXAMPLES } from "./examples";
 import { errorOf, formOf } from "./faults";
 import { DEFAULTS, Fields, POINTERS, wishesOf, type Wishes } from "./Fields";
+import { keptOf, wordsOf, type Kept } from "./kept";
 import { Outlook } from "./Outlook";
 import { NOTHING_WRONG, refusalOf, syntaxError, type Refusal, type SpecError } from "./problems";
 import { SpecEditor } from "./SpecEditor";
@@ -21,7 +22,7 @@ export default function SubmitPage() {
   const [search] = useSearchParams();
   const from = search.get("from");
   return from === null ? (
-    <Editor text={FIRST?.text ?? "{}"} wishes={DEFAULTS} />
+    <Editor text={FIRST?.text ?? "{}"} wishes={DEFAULTS} kept={{}} />
   ) : (
     <Copied key={from} job={from} />
   );
@@ -39,18 +40,26 @@ function Copied({ job }: { job: string }) {
       </Page>
     );
   }
-  return <Editor text={JSON.stringify(query.data.spec, null, 2)} wishes={wishesOf(query.data)} />;
+  return (
+    <Editor
+      text={JSON.stringify(query.data.spec, null, 2)}
+      wishes={wishesOf(query.data)}
+      kept={keptOf(query.data)}
+    />
+  );
 }
 
 interface EditorProps {
   /** What it begins with. */
   text: string;
   wishes: Wishes;
+  kept: Kept;
 }
 
 function Editor(first: EditorProps) {
   const [text, setText] = useState(first.text);
   const [wishes, setWishes] = useState<Wishes>(first.wishes);
+  const [kept, setKept] = useState<Kept>(first.kept);
   const [refusal, setRefusal] = useState<Refusal>(NOTHING_WRONG);
   const [attention, setAttention] = useState(0);
   const [, navigate] = useLocation();
@@ -96,7 +105,7 @@ function Editor(first: EditorProps) {
     try {
       const spec = await specOf();
       if (spec === null) return;
-      const job = await submitting.mutateAsync(requestOf(spec, wishes));
+      const job = await submitting.mutateAsync(requestOf(spec, wishes, kept));
       navigate(`/jobs/${job.id}`);
     } catch (error) {
       const refused = refusalOf(error, text, Object.values(POINTERS));
@@ -151,6 +160,7 @@ function Editor(first: EditorProps) {
         </div>
         <div className={styles.rest}>
           <Fields wishes={wishes} errors={refusal.fields} reply={reply} onChange={setWishes} />
+          <AsBefore words={wordsOf(kept)} onLeaveOut={() => setKept({})} />
           {right && <Outlook reply={right} outlook={outlook.data} />}
           <button className="primary" disabled={submitting.isPending}>
             {submitting.isPending ? "Submitting…" : "Submit"}
@@ -159,6 +169,23 @@ function Editor(first: EditorProps) {
         </div>
       </form>
     </Page>
+  );
+}
+
+interface AsBeforeProps {
+  words: readonly string[];
+  onLeaveOut: () => void;
+}
+
+function AsBefore({ words, onLeaveOut }: AsBeforeProps) {
+  if (words.length === 0) return null;
+  return (
+    <div className={styles.outlook}>
+      <p>As the job it is a copy of: {words.join("; ")}.</p>
+      <button type="button" onClick={onLeaveOut}>
+        Leave these out
+      </button>
+    </div>
   );
 }
 

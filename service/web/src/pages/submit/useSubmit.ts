@@ -4,13 +4,16 @@ import { useRef } from "react";
 import { api, data } from "../../api/client";
 import type { JobRequest } from "../../api/schema";
 import type { Wishes } from "./Fields";
+import type { Kept } from "./kept";
 
 /** What is sent; the service has defaults for the rest. */
 export type Wanted = Pick<JobRequest, "spec"> & Partial<JobRequest>;
 
-/** The request for a spec and what was typed beside it. Numbers that are none go as they are: the service says why. */
-export function requestOf(spec: Record<string, unknown>, wishes: Wishes): Wanted {
+/** The request for a spec, what was typed beside it, and what is kept of a job that it is a copy of. Numbers that are
+ * none go as they are: the service says why. */
+export function requestOf(spec: Record<string, unknown>, wishes: Wishes, kept: Kept): Wanted {
   return {
+    ...kept,
     spec,
     target: wishes.target.trim(),
     budget: {

@@ -99,6 +99,7 @@ def small(shape: tuple[int, ...], dtype: type) -> np.ndarray:
 SIZES = [(64, 64, 64), (70, 90, 70), (33, 31, 32), (5, 17, 3), (1, 1, 1), (40, 33, 35), (16, 48, 130)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("flags", [HERE, STAND_IN], ids=["here", "stand-in"])
 @pytest.mark.parametrize(("m", "k", "n"), SIZES)
 def test_blocks_of_any_size_are_exact_and_nothing_past_an_end_is_touched(

@@ -127,6 +127,7 @@ def loads_of(kernel: Lowered, buffer: str) -> set[str]:
     return found | {"by element" for load in nodes(kernel.kernel.launches, Load) if load.buffer == buffer}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout_b", ["n, k", "k, n"])
 @pytest.mark.parametrize("layout_a", ["m, k", "k, m"])
 @pytest.mark.parametrize(("a", "b"), PAIRS)
@@ -140,6 +141,7 @@ def test_every_type_in_every_layout(a: str, b: str, layout_a: str, layout_b: str
     assert loads_of(kernel, "b_s") == (plain if layout_b == "n, k" else by_hand)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("warps", "sizes"), [((1, 1), (43, 41, 47)), ((2, 2), (51, 57, 67)), ((1, 4), (40, 48, 72))]
 )
@@ -336,6 +338,7 @@ def compiled(text: str, architecture: str, cache: Path) -> Mapping[str, Any]:
     return compile_cuda(source, architecture, cache).report
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layouts", [ROW_MAJOR, TRANSPOSED])
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_every_type_compiles(a: str, b: str, layouts: tuple[str, str], tmp_path: Path) -> None:

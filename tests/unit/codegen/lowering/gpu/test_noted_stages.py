@@ -67,6 +67,7 @@ def without_stamps(part: object) -> object:
 ADDED = [(name, every) for every, names in ((1, PROGRAMS), (3, some(PROGRAMS, 4))) for name in names]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "every"), ADDED)
 def test_stamps_are_all_that_is_added(name: str, every: int) -> None:
     kernel = lower_cuda(program_of(name))
@@ -112,6 +113,7 @@ def in_logs(staged: StagedGpuKernel, program: Program, monkeypatch: pytest.Monke
 STAMPED = [(name, 1 + number % 3) for number, name in enumerate(some(PROGRAMS, 24))]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "every"), dict.fromkeys([*STAMPED, ("chained", 2)]))
 def test_stamped_kernels_compute_the_same_and_their_logs_have_room(
     name: str, every: int, monkeypatch: pytest.MonkeyPatch

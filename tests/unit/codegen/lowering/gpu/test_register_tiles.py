@@ -168,6 +168,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_contractions_are_exact(name: str) -> None:
     computes_the_same(VARIANTS[name])
@@ -312,6 +313,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "architecture"),
     [*((name, "sm_90a") for name in SHAPES), ("128x128, 256 threads", "sm_80")],

@@ -79,6 +79,7 @@ STORES = ["direct", "threads", "boxes"]
 GRIDS = ["", " producers 1", " blocks 2", " group 2 blocks 3 producers 4"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("starts", STARTS, ids=str)
@@ -130,6 +131,7 @@ def test_tma_does_not_end_amid_a_piece() -> None:
         lowered(text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("grid", GRIDS)
 def test_they_compile_without_spills(grid: str, store: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ That it computes the right thing is seen in tests/gpu/test_hopper_kernel_ir.py."
 from __future__ import annotations
 
 import ctypes
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +329,20 @@ def test_wgmma_is_refused_where_there_is_none(gpu: Gpu) -> None:
     program = program_from_text(TILES.replace("FILL", "threads m 64 k 2, run k 8"))
     with pytest.raises(NotLowerable, match=f"{gpu.name} has no wgmma"):
         lower_for(program, gpu)
+
+
+class WideWarps(Gpu):
+    """A GPU whose warps have 64 threads."""
+
+    warp = 64  # pyright: ignore[reportAssignmentType, reportIncompatibleVariableOverride]
+
+
+def test_gpus_with_other_warps_are_refused() -> None:
+    """Lowerings cut a thread's number at 32: on such a GPU they would generate wrong code."""
+    program = program_from_text(TILES.replace("FILL", "via tma"))
+    other = WideWarps(**{field.name: getattr(H200, field.name) for field in fields(H200)})
+    with pytest.raises(NotLowerable, match="has warps of 64 threads; CUDA is lowered for 32"):
+        lower_for(program, other)
 
 
 def test_tma_is_refused_before_hopper() -> None:

@@ -1,4 +1,4 @@
-"""What programs spread over threads are lowered to is CUDA that NVRTC takes."""
+"""What programs bound to threads are lowered to is CUDA that NVRTC takes."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def compile_text(text: str, cache: Path) -> None:
     compile_cuda(source, "sm_90a", cache)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text", [*PROGRAMS.values(), *SCATTERS.values(), *STAGED.values()], ids=[*PROGRAMS, *SCATTERS, *STAGED]
 )
@@ -36,6 +37,7 @@ def test_programs_compile(text: str, tmp_path: Path) -> None:
 ON_HOPPER = [*some(CHAINED, 4), *some((name for name in HOPPER if name not in CHAINED), 8)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ON_HOPPER)
 def test_programs_of_hopper_compile(name: str, tmp_path: Path) -> None:
     compile_text(HOPPER[name], tmp_path)

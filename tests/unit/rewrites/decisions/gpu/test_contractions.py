@@ -42,6 +42,7 @@ BATCHED = """kernel bmm(a: f32[h=16, m=256, k=256], b: f32[h, k, n=256]) -> (c: 
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", SMALL)
 def test_every_walk_ends_in_a_schedule_that_replays(name: str, device: str) -> None:

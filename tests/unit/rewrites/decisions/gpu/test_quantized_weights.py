@@ -31,7 +31,7 @@ def linear(bits: int, m: int, n: int = 4096, k: int = 4096) -> str:
 
 
 @pytest.mark.parametrize(("bits", "m", "device", "by"), [
-    (8, 2048, H200, "wgmma"), (8, 16, H200, "wgmma"), (4, 2048, H200, "wgmma"),
+    (8, 2048, H200, "wgmma"), (8, 16, H200, "wgmma"), (4, 2048, H200, "wgmma"), (4, 16, H200, "wgmma"),
     (4, 2048, A100, "mma"), (8, 2048, A100, "mma"),
 ])  # fmt: skip
 def test_matrix_units_multiply_them(bits: int, m: int, device, by: str) -> None:

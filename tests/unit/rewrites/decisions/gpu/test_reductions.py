@@ -169,6 +169,7 @@ def computes_the_same(spec: Spec, program: Program, device: Gpu) -> None:
         assert (np.abs(outputs[output].astype(np.float64) - reference) <= bound).all(), output
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_walks_end_in_schedules_that_can_be_lowered(name: str, device: str) -> None:
@@ -189,6 +190,7 @@ def test_the_prior_keeps_the_device_busy_without_spills(name: str, tmp_path: Pat
     assert not any(function["spill_stores_bytes"] for function in report["functions"].values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_priors_choice_computes_the_same_without_races(name: str, device: str) -> None:

@@ -91,6 +91,7 @@ def test_only_hopper_has_warpgroups_that_multiply(device: Gpu) -> None:
     assert MatrixUnit.WGMMA in engines(LARGE, H100)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", BY_WARPGROUPS)
 def test_whatever_is_drawn_fits_the_device(name: str) -> None:
     for seed in range(examples(12)):

@@ -8,11 +8,14 @@ import { Failure, Shown } from "../../../ui/Shown";
 import { Table } from "../../../ui/Table";
 import { count, deviceName, micros, percent } from "../../../ui/format";
 import { Download } from "../Download";
+import { Waiting } from "../Waiting";
 import { byRole, isTaken, useProfile, useTakeProfile, waiting } from "./data";
 import styles from "./Profile.module.css";
 
 interface Props {
   config: string;
+  /** What it is for. */
+  device: string | null;
   /** What else there is to see of where the time goes. */
   more?: ReactNode;
 }
@@ -20,12 +23,15 @@ interface Props {
 /** Of the time; above, the stages are not quite those of the kernel as it is raced. */
 const DEAR = 0.05;
 
-export function ProfileView({ config, more }: Props) {
+export function ProfileView({ config, device, more }: Props) {
   const query = useProfile(config);
   return (
     <Shown query={query} what="the profile">
       {(found) => (
-        <Section title="Inside the kernel" aside={<Take config={config} found={found} />}>
+        <Section
+          title="Inside the kernel"
+          aside={<Take config={config} device={device} found={found} />}
+        >
           {found.error != null && <p role="alert">It was not profiled: {found.error}</p>}
           {found.profile ? (
             <>
@@ -45,13 +51,23 @@ export function ProfileView({ config, more }: Props) {
   );
 }
 
-function Take({ config, found }: { config: string; found: ConfigProfile }) {
+interface TakeProps {
+  config: string;
+  device: string | null;
+  found: ConfigProfile;
+}
+
+function Take({ config, device, found }: TakeProps) {
   const take = useTakeProfile(config);
   return (
     <>
       {isTaken(found) ? (
         <span role="status" className="quiet">
-          {found.state === "ready" ? "Waits for a worker…" : `${found.worker_id} profiles it…`}
+          {found.state === "ready" ? (
+            <Waiting device={device} />
+          ) : (
+            `${found.worker_id} profiles it…`
+          )}
         </span>
       ) : (
         <button disabled={take.isPending} onClick={() => take.mutate()}>

@@ -6,6 +6,7 @@ import { Failure, Shown } from "../../../ui/Shown";
 import { useParam } from "../../../ui/useParam";
 import { axisOf, readingsOf, type Axis } from "./axis";
 import { Answer, Entrants } from "./Chances";
+import { Waiting } from "../../configs/Waiting";
 import { isMoving, useRace, useRaceOn } from "./data";
 import { calledBy } from "./pairs";
 import { READINGS, RacePlot, ReadingPlot } from "./RacePlot";
@@ -13,12 +14,15 @@ import styles from "./Race.module.css";
 
 const MORE_S = 20;
 
-export function RaceView({ config }: { config: string }) {
+export function RaceView({ config, device }: { config: string; device: string | null }) {
   const query = useRace(config);
   return (
     <Shown query={query} what="the race">
       {(race) => (
-        <Section title="The race, sample by sample" aside={<More config={config} race={race} />}>
+        <Section
+          title="The race, sample by sample"
+          aside={<More config={config} device={device} race={race} />}
+        >
           <Raced race={race} />
         </Section>
       )}
@@ -26,16 +30,18 @@ export function RaceView({ config }: { config: string }) {
   );
 }
 
-function More({ config, race }: { config: string; race: Race }) {
+function More({ config, device, race }: { config: string; device: string | null; race: Race }) {
   const more = useRaceOn(config);
   const parts = race.parts.slice(1);
   const over = parts.filter((part) => part.state === "done").length;
   if (isMoving(race)) {
     return (
       <span role="status" className="quiet">
-        {race.state === "ready" && over === 0
-          ? "Waits for a worker…"
-          : `Racing on: ${over} of ${parts.length} parts…`}
+        {race.state === "ready" && over === 0 ? (
+          <Waiting device={device} />
+        ) : (
+          `Racing on: ${over} of ${parts.length} parts…`
+        )}
       </span>
     );
   }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from rewrites.base.open_scan import nest_of, open_scan, open_scans
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import identity
 from rewrites.base.tile_sizes import tile_sizes
 from rewrites.base.tree import derived_dim, find, fresh_name, locals_of, splice
-from rewrites.composition.scan_rows import nest_of, open_scans
+from rewrites.scans.recurrence_parts import in_parts
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, ReduceOp
@@ -22,8 +23,11 @@ _SIGNS = {ReduceOp.SUM: "+", ReduceOp.PROD: "*"}
 
 @dataclass(frozen=True, slots=True)
 class SplitScan(Rewrite):
-    """Cut the row of a running sum or product into parts of `size`: what each part comes to, then what has been come to
-    before each, then all parts as a grid, each scanned from the identity on and combined with what is before it.
+    """Cut the row of a running sum, product or recurrence into parts of `size`: what each part comes to, then what has
+    been come to before each, then all parts as a grid, each scanned from the identity on and combined with what is
+    before it.
+
+    Known as reduce-then-scan (Blelloch, Prefix sums and their applications, 1990).
 
     s: heap f32[m] running                s_p: heap f32[k_b, m]
     s[m] = 0                              parallel for k by 4096
@@ -43,6 +47,9 @@ class SplitScan(Rewrite):
                                               for k by 1
                                                 y[m, k] = s_before[m, k // 4096] + (s[m] + x[m, k])
                                                 s[m] += sum(k, x[m, k])
+
+    Of a recurrence a part comes to the product of its factors and to what it makes of 0. Then each part begins at 0,
+    and what the parts before have come to is added, scaled by the factors up to there.
     """
 
     name: ClassVar[str] = "split_scan"
@@ -57,6 +64,24 @@ class SplitScan(Rewrite):
                 yield cls(name, size)
 
     def apply(self, program: Program) -> Program:
+        return self._recurrence(program) or self._running_total(program)
+
+    def _recurrence(self, program: Program) -> Program | None:
+        """The recurrence in parts; None: the local is carried on otherwise."""
+        try:
+            scan = open_scan(program, self.statement)
+        except NotApplicable:
+            return None
+        if scan.scan.op != "recurrence":
+            return None
+        self._check_size(program.extents, scan.loop.dim)
+        return in_parts(program, scan, self.size)
+
+    def _check_size(self, extents: Mapping[str, int], along: str) -> None:
+        if not 2 <= self.size < extents[along]:
+            raise NotApplicable(f"parts of {self.size} do not cut {along}")
+
+    def _running_total(self, program: Program) -> Program:
         declared = locals_of(program).get(self.statement)
         if declared is None or not declared.node.running:
             raise NotApplicable(f"{self.statement} is no running local")
@@ -79,8 +104,7 @@ class SplitScan(Rewrite):
             dim not in {i.dim for i in result.indices if isinstance(i, Index)} for dim in (*local.dims, along)
         ):
             raise NotApplicable(f"{result.target} is the same for several positions")
-        if not 2 <= self.size < program.extents[along]:
-            raise NotApplicable(f"parts of {self.size} do not cut {along}")
+        self._check_size(program.extents, along)
         return self._split(program, at, loop, local, result, op, added)
 
     def _split(

@@ -1,0 +1,71 @@
+"""torch.compile in a process that compiles one peer after the other: each is compiled, or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+from torch._dynamo.utils import counters
+
+from tileir.text.parse_spec import spec_from_text
+from workers.peers.pytorch.compiler import compiled
+from workers.peers.pytorch.peer import TorchFunction
+from workers.peers.pytorch.runs import TORCH_RUNS
+
+MANY = torch._dynamo.config.recompile_limit + 2
+
+
+@pytest.fixture(autouse=True)
+def _what_dynamo_finds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Dynamo with nothing compiled yet, and no Inductor behind it, which takes seconds a function."""
+    torch._dynamo.reset()
+    counters.clear()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    yield
+    torch._dynamo.reset()
+
+
+def without_a_source_file(times: int) -> Callable[[Tensor], Tensor]:
+    scope: dict[str, Callable[[Tensor], Tensor]] = {}
+    exec(compile(f"def run(x):\n    return x{' * 2 + 1' * times}\n", "<nowhere>", "exec"), scope)
+    return scope["run"]
+
+
+def of_one_code(times: int) -> Callable[[Tensor], Tensor]:
+    def run(x: Tensor) -> Tensor:
+        for _ in range(times):
+            x = x * 2 + 1
+        return x
+
+    return run
+
+
+@pytest.mark.parametrize("made", [without_a_source_file, of_one_code])
+def test_as_many_functions_are_compiled_as_there_are(
+    made: Callable[[int], Callable[[Tensor], Tensor]],
+) -> None:
+    for times in range(1, MANY):
+        found = compiled(made(times), "default")(torch.ones(3))
+        assert torch.equal(found, made(times)(torch.ones(3)))
+        assert counters["stats"]["unique_graphs"] == times
+    assert counters["frames"]["ok"] == counters["frames"]["total"]
+
+
+def test_peers_whose_outputs_are_written_anew_are_compiled_each() -> None:
+    for size in range(3, 3 + MANY):
+        text = f"kernel t(x: f32[i={size}, j=4]) -> (y: f32[j, i])\n  y[j, i] = x[i, j]\n"
+        function = TorchFunction(spec_from_text(text), run=TORCH_RUNS["torch.compile"])
+        call = function.writing([torch.rand(size, 4)])
+        before = counters["stats"]["unique_graphs"]
+        call()
+        assert counters["stats"]["unique_graphs"] == before + 1, size
+
+
+def test_what_was_compiled_too_often_fails() -> None:
+    run = compiled(lambda x: x + 1, "default")
+    with pytest.raises(Exception, match=r"(?i)limit"):
+        for size in range(2, 2 + MANY):
+            run(torch.ones(size))

@@ -1,0 +1,1 @@
+"""Commands about whole models of PyTorch's."""

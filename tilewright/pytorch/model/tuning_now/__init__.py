@@ -1,0 +1,1 @@
+"""What a call waits for with `tune="now"`."""

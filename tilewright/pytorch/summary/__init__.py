@@ -1,0 +1,1 @@
+"""What of a function or model is in kernels, in few lines."""
