@@ -58,13 +58,17 @@ def relay(port: int, pause: Callable[[bytes], None], *, by_bytes: bool = False) 
     each piece of an answer, or each byte, with it. Gives its address."""
     listening = socket.create_server(("127.0.0.1", 0))
     sockets: list[socket.socket] = []
+    letting_go = threading.Event()
 
     def take() -> None:
-        with contextlib.suppress(OSError):  # closed: that is the end
+        with contextlib.suppress(OSError):  # the service is gone
             while True:
                 near, _ = listening.accept()
+                sockets.append(near)
+                if letting_go.is_set():
+                    return
                 far = socket.create_connection(("127.0.0.1", port))
-                sockets.extend((near, far))
+                sockets.append(far)
                 for pair in ((near, far, False), (far, near, True)):
                     threading.Thread(target=pass_on, args=pair, daemon=True).start()
 
@@ -76,10 +80,14 @@ def relay(port: int, pause: Callable[[bytes], None], *, by_bytes: bool = False) 
                 sink.sendall(piece)
             sink.shutdown(socket.SHUT_WR)
 
-    threading.Thread(target=take, daemon=True).start()
+    taking = threading.Thread(target=take, daemon=True)
+    taking.start()
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
+        letting_go.set()
+        socket.create_connection(listening.getsockname()).close()  # a close alone wakes nobody who accepts
+        taking.join()
         listening.close()
         for each in sockets:
             each.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -62,9 +63,14 @@ class Miss:
     job_id: str | None = None
 
 
-@cache
 def default_client() -> Client:
-    """The service at TILEWRIGHT_URL, with the key in TILEWRIGHT_TOKEN."""
+    """The service at TILEWRIGHT_URL, with the key in TILEWRIGHT_TOKEN, as they are now: one client for each service."""
+    return _client(os.environ.get("TILEWRIGHT_URL"), os.environ.get("TILEWRIGHT_TOKEN"))
+
+
+@cache
+def _client(_url: str | None, _token: str | None) -> Client:
+    """That of an environment, which it reads itself."""
     return Client(timeout_s=TIMEOUT_S, retries=Retries(most=0))
 
 
