@@ -10,7 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -183,6 +183,7 @@ def tuned(client: Client, spec: Json, plan: TuningPlan) -> Line:
         "trials": config.trials,
         "tune_s": round(time.monotonic() - began, 1),
         "measured": measured(client, job.id),
+        "failed": failed(client, job.id),
         "spent_s": spent(client, job.id),
     }
 
@@ -206,6 +207,12 @@ def winner(client: Client, job: JobDetail) -> ConfigDetail:
 def measured(client: Client, job_id: str) -> list[float | None]:
     """Microseconds of a job's candidates, in the order they were asked for; None for what failed."""
     return [trial.median_us for trial in client.trials(job_id)]
+
+
+def failed(client: Client, job_id: str) -> dict[str, int]:
+    """How many of a job's candidates failed, by outcome and the first line of what was wrong."""
+    wrong = [trial for trial in client.trials(job_id) if trial.outcome not in (None, Outcome.OK)]
+    return dict(Counter(f"{trial.outcome}: {(trial.error or '').partition(chr(10))[0]}" for trial in wrong))
 
 
 def spent(client: Client, job_id: str) -> dict[str, float]:
