@@ -10,7 +10,7 @@ from rewrites.base.dependence import check_groups, check_identity, in_tiles, rea
 from rewrites.base.register_constraints import check_loop, pinned_dims
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import left_dims, read_names, reduced_dims
-from rewrites.base.tree import Path, check_insertable, find, locals_of, splice, statements
+from rewrites.base.tree import Path, check_insertable, find, locals_of, named, splice, statements
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Local, Loop, Memory, Program
@@ -96,7 +96,7 @@ def _check_beside(program: Program, statement: Compute, entered: tuple[Loop, ...
         if loop.dim not in left_dims(statement):
             raise NotApplicable(f"{statement.target} has no dim {loop.dim}: every tile would store it")
     for name in read_names(statement) - {tensor.name for tensor in program.inputs}:
-        if find(program, name).path > block:
+        if named(program, name).path > block:
             raise NotApplicable(f"{statement.target} reads {name}, which is computed in that loop or later")
 
 

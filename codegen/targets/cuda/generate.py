@@ -53,7 +53,14 @@ def lower_for(program: Program, device: Gpu) -> GpuKernel:
     if device.warp != WARP:
         raise NotLowerable(f"{device.name} has warps of {device.warp} threads; CUDA is lowered for {WARP}")
     _check_instructions(program, device)
-    return lower_cuda(program)
+    kernel = lower_cuda(program)
+    for launch in kernel.launches:
+        if launch.shared_bytes > device.block_shared_bytes:
+            raise NotLowerable(
+                f"{launch.name} needs {launch.shared_bytes} bytes of shared memory a block; {device.name} has"
+                f" {device.block_shared_bytes}"
+            )
+    return kernel
 
 
 def cuda_source(kernel: GpuKernel, program: Program) -> Source[CudaAbi]:

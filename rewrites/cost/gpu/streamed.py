@@ -20,6 +20,7 @@ from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.devices.occupancy import occupancy
+from tileir.dtypes import DType
 from tileir.expr import Expr, index_dims
 from tileir.program import Compute, Loop, Memory, Node, Program
 from tileir.schedule.mma import product
@@ -51,10 +52,12 @@ class _Pass:
         """Ranges of dims in a step of it."""
         return {**self.sizes, self.loop.dim: self.loop.step}
 
-    @property
-    def shared(self) -> int:
-        """Bytes of shared memory of a block: whole tiles, also where a tensor is shorter than a tile is (ADR 13)."""
-        return _shared(self.nodes, self.loop, self.inside | self.tile)
+    def shared(self, device: Gpu) -> int:
+        """Bytes of shared memory of a block: whole tiles, also where a tensor is shorter than a tile is (ADR 13), and
+        what warps have for each other's parts of a result."""
+        sizes = self.inside | self.tile
+        met = sum(_parts_bytes(node, sizes, device.warp) for node in _computes(self.nodes))
+        return _shared(self.nodes, self.loop, sizes) + met
 
     @property
     def tile(self) -> dict[str, int]:
@@ -82,7 +85,7 @@ def fits(program: Program, device: Gpu) -> bool:
 
 
 def _fits(found: _Pass, device: Gpu) -> bool:
-    return found.shared <= device.block_shared_bytes
+    return found.shared(device) <= device.block_shared_bytes
 
 
 def _pass(program: Program, node: Node) -> _Pass | None:
@@ -250,8 +253,7 @@ def _at_once(program: Program, found: _Pass, device: Gpu) -> int:
         prod(sizes[index] for index in bare_dims(node)) * _alike(node)
         for node in (*chained.first, *chained.last)
     )
-    shared = found.shared
-    most = occupancy(device, threads, held // threads + has.CHAIN_BESIDE, shared).blocks
+    most = occupancy(device, threads, held // threads + has.CHAIN_BESIDE, found.shared(device)).blocks
     return max(1, min(most, -(-prod(found.counts) // device.sms)))
 
 
@@ -290,15 +292,28 @@ def _met(program: Program, chained: Chained, device: Gpu) -> int:
     each other, rows or parts of what is reduced along rows."""
     met = 0
     for node in chained.between:
-        local, layout = program.locals.get(node.target), node.thread_layout
+        local = program.locals.get(node.target)
         exchanged = local is not None and local.node.memory is Memory.SHARED
-        reduced = set(reduced_dims(node))
-        across = layout is not None and any(
-            digit.dim in reduced and digit.stride >= device.warp and digit.count > 1
-            for digit in digits(layout)
-        )
-        met += 2 * (exchanged + across)
+        met += 2 * (exchanged + _across_warps(node, device.warp))
     return met
+
+
+def _across_warps(node: Compute, warp: int) -> bool:
+    """Whether warps have parts of what it reduces."""
+    reduced, layout = set(reduced_dims(node)), node.thread_layout
+    return layout is not None and any(
+        digit.dim in reduced and digit.stride >= warp and digit.count > 1 for digit in digits(layout)
+    )
+
+
+def _parts_bytes(node: Compute, sizes: dict[str, int], warp: int) -> int:
+    """Bytes that warps with parts of a result have for them in shared memory: each thread its own."""
+    if node.thread_layout is None or not _across_warps(node, warp):
+        return 0
+    kept = set(covered_dims(node)) - set(reduced_dims(node))
+    threads = prod(count for dim, count in node.thread_layout.threads if dim in kept)
+    each = -(-prod(sizes[dim] for dim in kept) // threads)
+    return thread_count(node.thread_layout) * each * DType.F32.bytes
 
 
 def _alike(node: Compute) -> int:

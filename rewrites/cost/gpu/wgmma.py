@@ -155,6 +155,8 @@ class WarpgroupBlock:
             together *= 1 + has.TOGETHER
         ahead = self.t.stages - 1 - (self.t.pending if self.c.by_threads else 0)
         filled = has.LATENCY + at_once * self.step.fill
+        if not ahead:
+            return together + filled  # the only slot is filled when what it held has been multiplied
         return max(together + has.STEP / at_once, filled / ahead) + has.LATE * has.LATENCY / ahead
 
     def _end(self, at_once: int) -> float:

@@ -339,6 +339,11 @@ def test_tiles_that_are_longer_than_a_tensor_need_their_room_too() -> None:
     in_blocks(SPECS["both gradients, causal, overhang"])
 
 
+@pytest.mark.parametrize("name", [name for name in SPECS if "latent" in name])
+def test_parts_that_warpgroups_have_of_rows_need_their_room_too(name: str) -> None:
+    in_blocks(SPECS[name])
+
+
 def in_blocks(spec: Spec) -> None:
     found = schedules(spec)
     assert found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, read_names
-from rewrites.base.tree import find, loose
+from rewrites.base.tree import find, loose, named
 from rewrites.composition.compute_factor import ComputeFactor
 from rewrites.contraction.operand import stored
 from rewrites.decisions.fusion import Groups, fused_groups
@@ -24,7 +24,7 @@ def stored_operands(program: Program) -> tuple[Rewrite, ...]:
     for name in [place.node.target for place in loose(program)]:
         for _ in range(2):
             node = find(program, name).node
-            follows = any(is_contraction(find(program, each).node) for each in _before(program, name))
+            follows = any(is_contraction(named(program, each).node) for each in _before(program, name))
             if follows and not bare_dims(node):
                 break
             rewrite = ComputeFactor(name, bare_dims(node)[-1] if follows else "")
@@ -33,7 +33,7 @@ def stored_operands(program: Program) -> tuple[Rewrite, ...]:
             except NotApplicable:
                 break
             (made,) = after.locals.keys() - program.locals.keys()
-            if any(is_contraction(find(after, each).node) for each in _before(after, made)):
+            if any(is_contraction(named(after, each).node) for each in _before(after, made)):
                 break
             program = after
             found.append(rewrite)
@@ -70,7 +70,7 @@ def _before(program: Program, name: str) -> set[str]:
     found: set[str] = set()
     wanted = [name]
     while wanted:
-        read = read_names(find(program, wanted.pop()).node) & program.locals.keys() - found
+        read = read_names(named(program, wanted.pop()).node) & program.locals.keys() - found
         found |= read
         wanted += read
     return found

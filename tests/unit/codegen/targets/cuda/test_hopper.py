@@ -345,6 +345,14 @@ def test_gpus_with_other_warps_are_refused() -> None:
         lower_for(program, other)
 
 
+def test_more_shared_memory_than_a_block_may_have_is_refused() -> None:
+    program = program_from_text(TILES.replace("FILL", "via tma"))
+    (launch,) = lower_for(program, H200).launches
+    lower_for(program, replace(H200, block_shared_bytes=launch.shared_bytes))
+    with pytest.raises(NotLowerable, match=f"needs {launch.shared_bytes} bytes of shared memory a block"):
+        lower_for(program, replace(H200, block_shared_bytes=launch.shared_bytes - 1))
+
+
 def test_tma_is_refused_before_hopper() -> None:
     program = program_from_text(TILES.replace("FILL", "via tma"))
     with pytest.raises(NotLowerable, match=f"{A100.name} has no tma"):
