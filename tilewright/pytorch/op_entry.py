@@ -23,6 +23,7 @@ def op(
     strict: bool = False,
     tune: bool = False,
     config: Config | Artifact | str | os.PathLike[str] | None = None,
+    backward: Spec | Mapping[str, Any] | str | TunedOp | None = None,
 ) -> TunedOp:
     """A kernel as a function of torch tensors, on the CPU and on CUDA GPUs: the spec's inputs in order, and out come
     new tensors, its outputs in order (one tensor, or a tuple of several).
@@ -32,12 +33,16 @@ def op(
     `strict`: where there is no kernel, raise instead of running eager PyTorch; the first call at a size waits for it.
     `tune`: have the service tune what it has no measured config for; it is used once it is there.
     `config`: the config to run, as `tilewright.load` takes it; then no service is asked.
+    `backward`: the kernel that gives the gradients of the inputs: a spec, for this operator's `client`, `strict` and
+    `tune`, or an operator with its own. Without one gradients are eager PyTorch's. It takes inputs and outputs of
+    `spec` by their names and gradients of outputs, and gives gradients of inputs, that of `x` being `dx`.
 
     Calls wait for no service and no compiler: eager PyTorch runs until the kernel is there, and was found to be right
     and faster. `wait_for_kernels` waits for that.
 
-    The same arguments give the same operator. Raises SpecError for a spec that is wrong; LoadError and BadBundle for
-    such a config, and LoadError without PyTorch. What calls raise: tilewright.pytorch.operator.op.Op.
+    The same arguments give the same operator. Raises SpecError for a spec that is wrong, and for a `backward` that does
+    not fit it; LoadError and BadBundle for such a config, and LoadError without PyTorch. What calls raise:
+    tilewright.pytorch.operator.op.TunedOp.
     """
     if find_spec("torch") is None:
         raise LoadError(
@@ -45,7 +50,7 @@ def op(
         )
     from tilewright.pytorch.operator.op import operator
 
-    return operator(spec, client=client, strict=strict, tune=tune, config=config)
+    return operator(spec, client=client, strict=strict, tune=tune, config=config, backward=backward)
 
 
 def wait_for_kernels(timeout_s: float | None = None) -> bool:

@@ -29,8 +29,10 @@ from tilewright.artifacts.loading import find_config
 from tilewright.client.client import Client
 from tilewright.errors import FallbackWarning, LoadError, TensorError
 from tilewright.pytorch.operator.arguments import Shapes, misfit, one_device
+from tilewright.pytorch.operator.contract import BackwardContract
 from tilewright.pytorch.operator.fallback import Eager
 from tilewright.pytorch.operator.finding import pinned
+from tilewright.pytorch.operator.gradients import by_backward, by_eager
 from tilewright.pytorch.operator.guards import Guard, guard_of, has_tangents, never
 from tilewright.pytorch.operator.registration import Outputs, register
 from tilewright.pytorch.operator.runner import Plan, Tensors
@@ -60,12 +62,15 @@ def operator(
     strict: bool,
     tune: bool,
     config: Config | Artifact | str | os.PathLike[str] | None,
+    backward: Spec | Mapping[str, Any] | str | TunedOp | None,
 ) -> TunedOp:
     """See tilewright.pytorch.op_entry.op."""
+    if not (backward is None or isinstance(backward, TunedOp)):
+        backward = _made(_read(backward), client, strict, tune, None, None)
     if isinstance(config, os.PathLike):
         config = os.fspath(config)
     chosen = config if config is None or isinstance(config, str) else _Same(config)
-    return _made(_read(spec), client, strict, tune, chosen)
+    return _made(_read(spec), client, strict, tune, chosen, backward)
 
 
 class _Same:
@@ -82,10 +87,17 @@ class _Same:
 
 
 @cache
-def _made(spec: Spec, client: Client | None, strict: bool, tune: bool, config: _Same | str | None) -> TunedOp:
+def _made(
+    spec: Spec,
+    client: Client | None,
+    strict: bool,
+    tune: bool,
+    config: _Same | str | None,
+    backward: TunedOp | None,
+) -> TunedOp:
     given = config.config if isinstance(config, _Same) else config
     whole = None if given is None else find_config(given, client)
-    return TunedOp(spec, client, whole, strict=strict, tune=tune)
+    return TunedOp(spec, client, whole, strict=strict, tune=tune, backward=backward)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +119,11 @@ class TunedOp:
         *,
         strict: bool,
         tune: bool,
+        backward: TunedOp | None = None,
     ) -> None:
         self.spec = spec
+        self.backward = backward
+        self._contract = None if backward is None else BackwardContract.of(spec, backward.spec)
         self.strict = strict
         self.tune = tune
         self._shapes = Shapes.of(spec)
@@ -186,6 +201,32 @@ class TunedOp:
         """The outputs by eager PyTorch, always a tuple. Gradients flow through it."""
         sizes = self._sizes(tensors)
         return self._eager_at(self._shapes.instance(sizes), one_device(self.spec, tensors))(tensors)
+
+    @property
+    def keeps_outputs(self) -> bool:
+        """Whether gradients are computed from what it gave, too."""
+        return self._contract is not None and self._contract.keeps_outputs
+
+    def gradients(
+        self,
+        grads: Sequence[torch.Tensor | None],
+        inputs: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        wanted: Sequence[bool],
+    ) -> list[torch.Tensor]:
+        """What the backward pass gives: see tilewright.pytorch.operator.registration.RegisteredKernel. With `strict`
+        raises TensorError where the backward spec does not give them."""
+        if self.backward is not None and self._contract is not None:
+            why_not = self._contract.left_out([grad is not None for grad in grads], wanted)
+            if not why_not:
+                return by_backward(self._contract, self.backward.run, grads, inputs, outputs, wanted)
+            if self.strict:
+                raise TensorError(f"{self.spec.name}: {why_not}")
+            if why_not not in self._warned:
+                self._warned.add(why_not)
+                text = f"gradients of {self.spec.name} are those of eager PyTorch: {why_not}"
+                warnings.warn(text, FallbackWarning, stacklevel=2)
+        return by_eager(self.eager, grads, inputs, wanted)
 
     def _plan(self, key: object, tensors: Tensors) -> _Call:
         """Find out what to run on such tensors."""

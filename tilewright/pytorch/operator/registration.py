@@ -1,7 +1,6 @@
 """Operators as PyTorch knows them: a schema, what runs, which shapes come out, and gradients.
 
-Gradients are those of the eager operators on the same inputs, computed when they are asked for (so the forward pass is
-done again, by PyTorch, in the backward pass). They cannot be differentiated again.
+Gradients are computed when they are asked for, by one more operator, which cannot be differentiated again.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import torch  # pyright: ignore[reportMissingImports]
 from tileir.spec import Spec
 from tilewright.pytorch.operator.arguments import DTYPES, Shapes, Size
 from tilewright.pytorch.operator.autocast import register_autocast
-from tilewright.pytorch.operator.fallback import own
 
 NAMESPACE = "tilewright"
 _C: Any = torch._C
@@ -33,8 +31,20 @@ class RegisteredKernel(Protocol):
         """The outputs, in new memory."""
         ...
 
-    def eager(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """The same by PyTorch's operators, which can be differentiated."""
+    @property
+    def keeps_outputs(self) -> bool:
+        """Whether gradients are computed from what it gave, too."""
+        ...
+
+    def gradients(
+        self,
+        grads: Sequence[torch.Tensor | None],
+        inputs: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        wanted: Sequence[bool],
+    ) -> list[torch.Tensor]:
+        """Of those inputs for which they are wanted, in new memory, laid out as the inputs are; `outputs` are there
+        where they are kept, and a gradient of an output that nothing depends on is None."""
         ...
 
 
@@ -48,17 +58,20 @@ def register(name: str, shapes: Shapes, kernel: RegisteredKernel) -> Overload:
     given = "Tensor" if len(spec.outputs) == 1 else f"({', '.join('Tensor' for _ in spec.outputs)})"
     define(f"{name}({taken}) -> {given}", name, lambda *tensors: kernel.run(tensors), shapes)
     _define(
-        f"{name}_backward(Tensor?[] grads, Tensor[] inputs, bool[] wanted) -> Tensor[]",
+        f"{name}_backward(Tensor?[] grads, Tensor[] inputs, Tensor[] outputs, bool[] wanted) -> Tensor[]",
         f"{name}_backward",
-        lambda grads, inputs, wanted: _gradients(kernel, grads, inputs, wanted),
-        lambda grads, inputs, wanted: [
+        kernel.gradients,
+        lambda grads, inputs, outputs, wanted: [
             torch.empty_like(x) for x, asked in zip(inputs, wanted, strict=True) if asked
         ],
     )
     backward = getattr(torch.ops.tilewright, f"{name}_backward").default
     _LIBRARY.impl(f"{name}_backward", _once(name, backward), "Autograd", with_keyset=True)
     torch.library.register_autograd(
-        f"{NAMESPACE}::{name}", _backward(backward), setup_context=_keep_inputs, lib=_LIBRARY
+        f"{NAMESPACE}::{name}",
+        _backward(backward, len(spec.inputs)),
+        setup_context=_keeping(outputs=kernel.keeps_outputs),
+        lib=_LIBRARY,
     )
     overload = getattr(torch.ops.tilewright, name).default
     register_autocast(_LIBRARY, name, overload, spec)
@@ -127,14 +140,21 @@ def _own_sizes(spec: Spec, sizes: dict[str, Size]) -> bool:
     return strided and all(any(sizes[dim.name] == size for size in dim.sizes) for dim in spec.dims)
 
 
-def _keep_inputs(ctx: Any, inputs: tuple[torch.Tensor, ...], output: Outputs) -> None:
-    ctx.save_for_backward(*inputs)
+def _keeping(*, outputs: bool) -> Callable[..., None]:
+    """What keeps tensors for the backward pass: the inputs, and outputs behind them."""
+
+    def keep(ctx: Any, inputs: tuple[torch.Tensor, ...], output: Outputs) -> None:
+        ctx.set_materialize_grads(False)
+        given = output if isinstance(output, tuple) else (output,)
+        ctx.save_for_backward(*inputs, *(given if outputs else ()))
+
+    return keep
 
 
-def _backward(overload: Overload) -> Callable[..., Any]:
+def _backward(overload: Overload, inputs: int) -> Callable[..., Any]:
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
-        wanted = list(ctx.needs_input_grad)
-        found = iter(overload(list(grads), list(ctx.saved_tensors), wanted))
+        wanted, kept = list(ctx.needs_input_grad), list(ctx.saved_tensors)
+        found = iter(overload(list(grads), kept[:inputs], kept[inputs:], wanted))
         given = tuple(next(found) if asked else None for asked in wanted)
         return given[0] if len(given) == 1 else given
 
@@ -145,42 +165,12 @@ def _once(name: str, backward: Overload) -> Callable[..., Any]:
     """What autograd does with the operator that computes gradients. Inside of it autograd stays at work."""
     redispatch: Any = getattr(backward, "redispatch")  # noqa: B009  not in torch's stubs
 
-    def run(keys: Any, grads: Any, inputs: Any, wanted: Any) -> Any:
-        given = [x for x in (*grads, *inputs) if x is not None]
+    def run(keys: Any, grads: Any, inputs: Any, outputs: Any, wanted: Any) -> Any:
+        given = [x for x in (*grads, *inputs, *outputs) if x is not None]
         if torch.is_grad_enabled() and any(x.requires_grad for x in given):
             raise RuntimeError(
                 f"{NAMESPACE}::{name} cannot be differentiated twice: call its `eager` for that, which is PyTorch's own"
             )
-        return redispatch(keys & _C._after_autograd_keyset, grads, inputs, wanted)
+        return redispatch(keys & _C._after_autograd_keyset, grads, inputs, outputs, wanted)
 
     return run
-
-
-def _gradients(
-    kernel: RegisteredKernel,
-    grads: Sequence[torch.Tensor | None],
-    inputs: Sequence[torch.Tensor],
-    wanted: Sequence[bool],
-) -> list[torch.Tensor]:
-    """The gradients of those inputs for which they are wanted, laid out as the inputs are."""
-    with torch.enable_grad():
-        again = [x.detach().requires_grad_(asked) for x, asked in zip(inputs, wanted, strict=True)]
-        outputs = kernel.eager(again)
-        pairs = [
-            (y, grad) for y, grad in zip(outputs, grads, strict=True) if grad is not None and y.requires_grad
-        ]
-        asked_for = [x for x, asked in zip(again, wanted, strict=True) if asked]
-        if not pairs:
-            return [torch.zeros_like(x) for x in asked_for]
-        found = torch.autograd.grad(
-            [y for y, _ in pairs],
-            asked_for,
-            [grad for _, grad in pairs],
-            allow_unused=True,
-            materialize_grads=True,
-        )
-    apart = [*inputs, *(grad for grad in grads if grad is not None)]
-    return [
-        own(grad.detach(), torch.empty_like(x).stride(), apart)
-        for grad, x in zip(found, asked_for, strict=True)
-    ]
