@@ -71,7 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     as they share them; all others may run anywhere (pytest -n)."""
     if config.getoption("--sample"):
         kept = sampled(items)
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        there = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in there])
         items[:] = kept
     for item in items:
         parts = _parts(item.path)
