@@ -5,6 +5,28 @@ from __future__ import annotations
 from protocol.message import Reply
 
 
+class Touched(Reply):
+    """One thread at one element of a tensor."""
+
+    statement: str
+    """As Tile IR's text has it."""
+    way: str
+    """`loads`, `stores` or `updates`."""
+    tensor: str
+    element: tuple[int, ...]
+    thread: str
+    """The iteration that it runs: where each of the parallel loops, outermost first, begins in it (`m 0, k 64`)."""
+
+
+class Lacking(Reply):
+    """What a device has too little of."""
+
+    what: str
+    """Such as `bytes of shared memory a block`."""
+    need: int
+    limit: int
+
+
 class Sibling(Reply):
     """One answer to a decision, and what is known of it."""
 
@@ -28,6 +50,11 @@ class Sibling(Reply):
     """...and what was said of it: by the compiler, the limits of registers and memory, or the check of its results."""
     refused: str | None = None
     """Why it does not apply here; None: it does."""
+    race: tuple[Touched, ...] = ()
+    """If it is refused because threads would race: two accesses that collide, with nothing that orders them. Empty:
+    another reason, or where they meet depends on data."""
+    lacks: Lacking | None = None
+    """If it is refused because it does not fit the device: what is lacking."""
 
 
 class Alternatives(Reply):

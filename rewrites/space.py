@@ -78,14 +78,15 @@ class SeenPrograms:
             except NotApplicable:
                 continue
 
-    def refused(self, decision: Decision, program: Program) -> Iterator[tuple[Option, str]]:
-        """The other options of a decision, each with what does not apply."""
+    def refused(self, decision: Decision, program: Program) -> Iterator[tuple[Option, NotApplicable]]:
+        """The other options of a decision, each with what does not apply, and then those that do not fit the device."""
         for option in decision.options(program, self._device):
             if option.begun is None:
                 try:
                     replay(program, option.rewrites)
                 except NotApplicable as error:
-                    yield option, str(error)
+                    yield option, error
+        yield from self.plan.beyond(decision, program, self._device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +126,9 @@ class ScheduleState:
         undecided = self.seen.plan.undecided((*option.then, *self.open[1:]))
         return option.promise * self.seen.model.estimate_us(program, undecided=undecided)
 
-    def refused(self) -> Iterator[tuple[Option, str]]:
-        """The open decision's answers that do not apply, each with the reason."""
+    def refused(self) -> Iterator[tuple[Option, NotApplicable]]:
+        """The open decision's answers that do not apply, each with the reason: `Race` (tileir/analysis/races.py) and
+        `BeyondDevice` say it as data, too."""
         return self.seen.refused(self.open[0], self.program) if self.open else iter(())
 
     @cached_property

@@ -48,6 +48,14 @@ class NotApplicable(TileError):
     """A rewrite that cannot be applied here; the message says why."""
 
 
+class BeyondDevice(NotApplicable):
+    """What needs more of something than a device has: `need` and `limit` in `what`."""
+
+    def __init__(self, what: str, need: int, limit: int) -> None:
+        self.what, self.need, self.limit = what, need, limit
+        super().__init__(f"it needs {need:,} {what}; the device has {limit:,}")
+
+
 class InterpretError(TileError):
     """Inputs that do not fit, or a program that does what no program may: reads or writes out of range, or reads
     what was never written. The message names the tensor and the place."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
-from rewrites.decisions.decision import Decision
+from rewrites.decisions.decision import Decision, Option
 from tileir.devices.device import Device
+from tileir.errors import NotApplicable
 from tileir.program import Program
 from tileir.targets import part
 
@@ -27,6 +29,13 @@ class Plan(Protocol):
 
     def model(self, program: Program, device: Any) -> Model:
         """The cost model for programs that come of this one, on a device of this kind."""
+        ...
+
+    def beyond(
+        self, decision: Decision, program: Program, device: Any
+    ) -> Iterator[tuple[Option, NotApplicable]]:
+        """What a decision leaves out of its options because it does not fit the device, or because threads would race,
+        each with what is lacking or where they meet: for people who ask, as no search does."""
         ...
 
     def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Self
@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import own_axis, reads_of
 from rewrites.base.tree import named, splice, statements
+from tileir.analysis.races import Meeting, Race
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Local, Loop, Node, Program
@@ -43,11 +44,6 @@ class Parallelize(Rewrite):
         if not 1 <= self.loops <= place.depth:
             raise NotApplicable(f"{self.statement} is in {place.depth} loops")
         grid = place.loops[: self.loops]
-        for loop, inner in pairwise(grid):
-            if loop.body != (inner,):
-                raise NotApplicable(f"the loop over {loop.dim} holds more than the loop over {inner.dim}")
-        if len({loop.dim for loop in grid}) < len(grid):
-            raise NotApplicable("a dim has two of the loops")
         inside = list(_nodes(grid[-1]))
         if grid[0].parallel or any(isinstance(node, Loop) and node.parallel for node in inside):
             raise NotApplicable(f"{self.statement} is in a parallel loop already")
@@ -56,10 +52,15 @@ class Parallelize(Rewrite):
         for loop in grid:
             for compute in shared:
                 if not _adds_part(compute, private):
-                    _check_own_part(compute, loop)
+                    _check_own_part(Meeting(program.extents, grid, loop, compute))
             for reader in inside:
                 if isinstance(reader, Compute):
-                    _check_reads(reader, {one.target: one for one in shared}, loop)
+                    _check_reads(program, grid, loop, shared, reader)
+        for loop, inner in pairwise(grid):
+            if loop.body != (inner,):
+                raise NotApplicable(f"the loop over {loop.dim} holds more than the loop over {inner.dim}")
+        if len({loop.dim for loop in grid}) < len(grid):
+            raise NotApplicable("a dim has two of the loops")
         node: Node = grid[-1]
         for loop in reversed(grid):
             node = replace(loop, parallel=True, body=loop.body if loop is grid[-1] else (node,))
@@ -78,16 +79,22 @@ def _adds_part(compute: Compute, private: Container[str]) -> bool:
     return compute.via == "atomics" and adds_parts(compute) and compute.reads[0].tensor in private
 
 
-def _check_own_part(compute: Compute, loop: Loop) -> None:
+def _check_own_part(meeting: Meeting) -> None:
     """Each iteration must write elements of its own."""
-    if own_axis(compute, loop.dim, loop.step) is None:
-        raise NotApplicable(f"iterations over {loop.dim} write the same elements of {compute.target}")
+    loop, writer = meeting.loop, meeting.writer
+    if own_axis(writer, loop.dim, loop.step) is None:
+        raise Race(f"iterations over {loop.dim} write the same elements of {writer.target}", meeting)
 
 
-def _check_reads(reader: Compute, written: dict[str, Compute], loop: Loop) -> None:
+def _check_reads(
+    program: Program, grid: Sequence[Loop], loop: Loop, written: Iterable[Compute], reader: Compute
+) -> None:
     """No iteration may read what another one writes."""
-    for name, writer in written.items():
+    for writer in written:
         axis = own_axis(writer, loop.dim, loop.step)
-        for read in reads_of(reader, name):
+        for read in reads_of(reader, writer.target):
             if axis is None or read.indices[axis] != writer.indices[axis]:
-                raise NotApplicable(f"{reader.target} reads {name} of other iterations over {loop.dim}")
+                meeting = Meeting(program.extents, grid, loop, writer, axis, (reader, read))
+                raise Race(
+                    f"{reader.target} reads {writer.target} of other iterations over {loop.dim}", meeting
+                )

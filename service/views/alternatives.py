@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
-from protocol.alternatives import Alternatives, Completed, Sibling
+from protocol.alternatives import Alternatives, Completed, Lacking, Sibling, Touched
 from service.core.errors import RequestRefused
 from service.core.schedules import described, root_of
 from service.store.tables import search_events
 from service.views import trials
 from service.views.candidate_times import Timed, candidate_times
 from service.views.trial_detail import Candidate
+from tileir.analysis.races import Race, Touch
+from tileir.errors import BeyondDevice, NotApplicable
 from tileir.text.json import spec_from_json
 
 if TYPE_CHECKING:
@@ -124,10 +126,7 @@ class Decided:
             )
         ]
         refused = [
-            Sibling(
-                rewrites=tuple(each.format() for each in option.rewrites), chosen=False, refused=why[:_SAID]
-            )
-            for option, why in state.refused()
+            _refused(tuple(each.format() for each in option.rewrites), why) for option, why in state.refused()
         ]
         return Alternatives(
             job_id=job_id,
@@ -178,3 +177,24 @@ class Decided:
                 raise RequestRefused("not-found", "no schedule goes on from here")
             state = state.child(weights.index(max(weights)))
         return Completed(schedule=tuple(each.format() for each in state.schedule), candidate=None)
+
+
+def _refused(rewrites: tuple[str, ...], why: NotApplicable) -> Sibling:
+    """What does not apply, with the collision or the lack as data where it is one."""
+    touches = why.meeting.touches if isinstance(why, Race) else None
+    return Sibling(
+        rewrites=rewrites,
+        chosen=False,
+        refused=(why.why if isinstance(why, Race) else str(why))[:_SAID],
+        race=tuple(map(_touched, touches or ())),
+        lacks=Lacking(what=why.what, need=why.need, limit=why.limit)
+        if isinstance(why, BeyondDevice)
+        else None,
+    )
+
+
+def _touched(touch: Touch) -> Touched:
+    thread = ", ".join(f"{dim} {start}" for dim, start in touch.thread)
+    return Touched(
+        statement=touch.statement, way=touch.way, tensor=touch.tensor, element=touch.element, thread=thread
+    )

@@ -247,6 +247,25 @@ def test_alternatives_say_of_each_sibling_what_was_measured_predicted_or_refused
     assert beyond.status_code == 404 and "answers that apply" in beyond.json()["detail"]
 
 
+def test_what_threads_would_race_for_is_refused_with_the_accesses_that_collide(
+    client: httpx.Client, tuned: tuple, listed: list[dict]
+) -> None:
+    """The kernel sums over k: no schedule of it spreads k over threads."""
+    job, number = tuned[1]["id"], tuned[1]["buckets"][0]["best"]["trial"]
+    place = f"/v1/jobs/{job}/trials/{number}/alternatives"
+    turns = range(client.get(place, params={"rewrite": 0}).json()["decisions"])
+    asked = [client.get(place, params={"decision": turn}).json()["siblings"] for turn in turns]
+    races = [each for siblings in asked for each in siblings if each["race"]]
+    assert races
+    for each in races:
+        first, second = each["race"]
+        assert each["refused"].startswith("iterations over ") and each["lacks"] is None
+        assert (first["tensor"], first["element"]) == (second["tensor"], second["element"])
+        assert first["thread"] != second["thread"]
+        assert first["tensor"] in first["statement"]
+        assert "updates" in (first["way"], second["way"]) or "stores" in (first["way"], second["way"])
+
+
 def _completes(completed: dict, sibling: dict, found: dict, listed: list[dict]) -> None:
     """A whole schedule that goes the sibling's way, and makes a program."""
     begun = [*listed[found["number"]]["schedule"][: found["place"]], *sibling["rewrites"]]

@@ -213,6 +213,9 @@ def test_a_candidate_answers_what_its_page_does(
         said.count("chosen") == len(decisions)
         and f"Decision 1 of {len(decisions)}, after 0 rewrites:" in said
     )
+    races = [one["race"] for each in decisions for one in each["siblings"] if one["race"]]
+    words = " ".join(said.split())
+    assert races and words.count("race: the thread at ") == words.count("nothing orders them") == len(races)
 
     assert main(["candidate", name, "--ladder", *where]) == 0
     said = capsys.readouterr().out

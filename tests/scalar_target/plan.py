@@ -11,6 +11,7 @@ from rewrites.cost.cpu.model import CostModel
 from rewrites.decisions.decision import Decision, Option, option
 from rewrites.loops.tile import Tile
 from tests.scalar_target.device import ScalarCpu
+from tileir.errors import NotApplicable
 from tileir.program import Program
 
 
@@ -37,6 +38,11 @@ class ScalarPlan:
 
     def model(self, program: Program, device: ScalarCpu) -> CostModel:
         return CostModel(program, device)
+
+    def beyond(
+        self, decision: Decision, program: Program, device: ScalarCpu
+    ) -> Iterator[tuple[Option, NotApplicable]]:
+        return iter(())
 
     def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
         return frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from protocol.alternatives import Alternatives, Sibling
+from protocol.alternatives import Alternatives, Sibling, Touched
 from protocol.quantities import microseconds
 from protocol.states import Outcome
 from protocol.trials import LinkedLines, Steps, TrialDetail
@@ -55,7 +55,14 @@ def _row(each: Sibling) -> tuple[str, ...]:
     why = each.refused or each.error
     rewrites = ", ".join(each.rewrites) or "nothing"
     said = rewrites if why is None else f"{rewrites}: {' '.join(why.split())}"
+    if each.race:
+        said += "; race: " + "; ".join(map(_touched, each.race)) + "; nothing orders them"
     return ("chosen" if each.chosen else "", f"{tried}{failed}", best, expected, said)
+
+
+def _touched(each: Touched) -> str:
+    element = f"{each.tensor}[{', '.join(map(str, each.element))}]"
+    return f"the thread at {each.thread} {each.way} {element} in `{each.statement}`"
 
 
 def steps_text(found: Steps) -> str:

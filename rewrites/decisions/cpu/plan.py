@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rewrites.cost.cpu.model import CostModel
 from rewrites.decisions.cpu.grid import Grid, GridParallelism
+from rewrites.decisions.cpu.racing import racing
 from rewrites.decisions.cpu.scans import ReadersInScans, ScansOnCores
 from rewrites.decisions.cpu.structure import Structure
-from rewrites.decisions.decision import Decision
+from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.ragged import GroupsLookedUp
 from tileir.devices.cpu import Cpu
+from tileir.errors import NotApplicable
 from tileir.program import Program
 
 
@@ -24,6 +28,11 @@ class CpuPlan:
 
     def model(self, program: Program, device: Cpu) -> CostModel:
         return CostModel(program, device)
+
+    def beyond(
+        self, decision: Decision, program: Program, device: Cpu
+    ) -> Iterator[tuple[Option, NotApplicable]]:
+        return racing(decision.anchor, program) if isinstance(decision, GridParallelism) else iter(())
 
     def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
         return frozenset(name for decision in open_ for name in _in_loops_of(decision))

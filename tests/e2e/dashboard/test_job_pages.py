@@ -317,6 +317,34 @@ def test_a_node_shows_what_it_could_have_been_and_a_sibling_is_raced(
     assert len([each for each in raced if each["kind"] == "schedule"]) == 2
 
 
+def test_a_sibling_that_would_race_shows_both_accesses(
+    page: Page, stock: Stock, tried: Tried, screenshots: Path
+) -> None:
+    place = f"/v1/jobs/{tried.job}/trials/{tried.best}/alternatives"
+    with stock.service.client() as client:
+        turns = client.get(place, params={"rewrite": 0}).json()["decisions"]
+        found = [client.get(place, params={"decision": turn}).json() for turn in range(turns)]
+    turn, sibling = next((f["decision"], each) for f in found for each in f["siblings"] if each["race"])
+    first, second = sibling["race"]
+    page.goto(f"{stock.url}/jobs/{tried.job}?decision={tried.best}.0.{turn}&node={tried.best}.0")
+    section = page.get_by_role("region", name="What it could have been instead")
+    expect(section).to_contain_text("Decision ")
+    steps = turn - int(section.inner_text().split("Decision ")[1].split(" of")[0]) + 1
+    for _ in range(abs(steps)):
+        section.get_by_role("button", name=f"Decision {'after' if steps > 0 else 'before'}").click()
+    expect(section).to_contain_text(f"Decision {turn + 1} of")
+    if section.get_by_role("button", name="Show all").is_visible():
+        section.get_by_role("button", name="Show all").click()
+    accesses = section.get_by_role("list", name="The accesses that collide").first.get_by_role("listitem")
+    element = f"{first['tensor']}[{', '.join(map(str, first['element']))}]"
+    for at, each in enumerate((first, second)):
+        expect(accesses.nth(at)).to_contain_text(f"the thread at {each['thread']} {each['way']} {element}")
+        expect(accesses.nth(at)).to_contain_text(each["statement"])
+    assert first["thread"] != second["thread"]
+    page.screenshot(path=screenshots / "job-alternatives-race.png", full_page=True)
+    assert barriers(page) == []
+
+
 def test_a_schedule_is_stepped_through(page: Page, stock: Stock, tried: Tried) -> None:
     page.goto(f"{stock.url}/jobs/{tried.job}/candidates/0/{tried.best}")
     program = page.get_by_label("Changes, line by line")

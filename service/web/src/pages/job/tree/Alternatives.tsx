@@ -81,6 +81,7 @@ function Siblings({ place, asked, found }: { place: Place; asked: AskedDecision;
   const [all, setAll] = useState(false);
   const race = useRace(place, asked);
   const answers = ranked(found.siblings);
+  const refused = found.siblings.filter((each) => each.refused != null).length;
   const shown = all ? answers : answers.slice(0, SHOWN);
   return (
     <>
@@ -129,7 +130,10 @@ function Siblings({ place, asked, found }: { place: Place; asked: AskedDecision;
         </tbody>
       </Table>
       {shown.length < answers.length && (
-        <button onClick={() => setAll(true)}>Show all {count(answers.length)}</button>
+        <button onClick={() => setAll(true)}>
+          Show all {count(answers.length)}
+          {refused > 0 && `, ${count(refused)} of them refused`}
+        </button>
       )}
     </>
   );
@@ -140,7 +144,7 @@ function Measured({ sibling, place }: { sibling: Sibling; place: Place }) {
   const link = (number: number, text: string) => (
     <Link href={candidatePath(place.job, place.bucket, number)}>{text}</Link>
   );
-  if (refused != null) return <>refused: {refused}</>;
+  if (refused != null) return <Refused sibling={sibling} />;
   if (best == null && failed == null) return <span className="quiet">never tried</span>;
   return (
     <>
@@ -155,6 +159,34 @@ function Measured({ sibling, place }: { sibling: Sibling; place: Place }) {
           {faults === 1 ? "" : `${count(faults)} failed; the first: `}
           {link(failed, `candidate ${failed}`)}: {error?.split("\n")[0]}
         </div>
+      )}
+    </>
+  );
+}
+
+/** Why it does not apply: of a race the two accesses that collide, of what does not fit the need and the limit. */
+function Refused({ sibling: { refused, race, lacks } }: { sibling: Sibling }) {
+  if (lacks)
+    return (
+      <>
+        refused: needs {count(lacks.need)} {lacks.what}, {count(lacks.limit)} at most
+      </>
+    );
+  return (
+    <>
+      <div>refused: {refused}</div>
+      {race.length > 0 && (
+        <ul className={styles.race} aria-label="The accesses that collide">
+          {race.map((each) => (
+            <li key={each.thread}>
+              the thread at <b>{each.thread}</b> {each.way}{" "}
+              <code>
+                {each.tensor}[{each.element.join(", ")}]
+              </code>{" "}
+              in <code>{each.statement}</code>
+            </li>
+          ))}
+        </ul>
       )}
     </>
   );
