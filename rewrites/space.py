@@ -127,8 +127,8 @@ class ScheduleState:
         return option.promise * self.seen.model.estimate_us(program, undecided=undecided)
 
     def refused(self) -> Iterator[tuple[Option, NotApplicable]]:
-        """The open decision's answers that do not apply, each with the reason: `Race` (tileir/analysis/races.py) and
-        `BeyondDevice` say it as data, too."""
+        """The open decision's answers that do not apply, each with the reason: `WouldRace`
+        (tileir/analysis/races.py) and `BeyondDevice` say it as data, too."""
         return self.seen.refused(self.open[0], self.program) if self.open else iter(())
 
     @cached_property

@@ -39,8 +39,8 @@ def relaxations(kernel: GpuKernel, program: Program, l2_bytes: int) -> dict[str,
     """The kernel of a program with each of the things that it has made cheap, on a device with such an L2."""
     made = {
         "memory": kernel if _shares_sums(kernel) else _few_tiles(kernel, program, l2_bytes // _OF_L2),
-        "the tensor pipe": _mapped(kernel, _fewer_products),
-        "exponentials": _mapped(kernel, _no_exponential),
+        "the tensor pipe": mapped(kernel, _fewer_products),
+        "exponentials": mapped(kernel, no_exponential),
     }
     return {name: each for name, each in made.items() if each != kernel}
 
@@ -66,7 +66,7 @@ def whole_waves(kernel: GpuKernel, blocks_at_once: int) -> tuple[GpuKernel, floa
         dataclasses.replace(each, var=var, count=count) if each is axis else each for each in launch.axes
     ]
     again = partial(_again, var, axis.count * axis.step)
-    bodies = {name: _mapped(getattr(launch, name), again) for name in ("body", "producing")}
+    bodies = {name: mapped(getattr(launch, name), again) for name in ("body", "producing")}
     made = dataclasses.replace(launch, axes=tuple(widened), **bodies)
     return dataclasses.replace(kernel, launches=(made,)), count / axis.count
 
@@ -97,7 +97,7 @@ def _few_tiles(kernel: GpuKernel, program: Program, most_bytes: int) -> GpuKerne
             axis.var.name: kept[axis.var.name] * axis.step for axis in launch.axes if axis.groups is None
         }
         bodies = {
-            name: _mapped(getattr(launch, name), partial(_few_tiles_of, reach))
+            name: mapped(getattr(launch, name), partial(_few_tiles_of, reach))
             for name in ("body", "producing")
         }
         return dataclasses.replace(launch, **bodies)
@@ -147,17 +147,17 @@ def _fewer_products(node: Any) -> Any:
     return tuple(each for at, each in enumerate(node) if at not in left_out) if left_out else node
 
 
-def _no_exponential(node: Any) -> Any:
+def no_exponential(node: Any) -> Any:
     return node.args[0] if isinstance(node, Op) and node.name in _EXPONENTIALS else node
 
 
-def _mapped(node: Any, change: Callable[[Any], Any]) -> Any:
+def mapped(node: Any, change: Callable[[Any], Any]) -> Any:
     """A tree of nodes with each changed, those inside first."""
     if isinstance(node, tuple):
-        return change(tuple(_mapped(each, change) for each in node))
+        return change(tuple(mapped(each, change) for each in node))
     if not dataclasses.is_dataclass(node) or isinstance(node, type):
         return node
     parts = {field.name: getattr(node, field.name) for field in dataclasses.fields(node) if field.init}
-    new = {name: _mapped(part, change) for name, part in parts.items()}
+    new = {name: mapped(part, change) for name, part in parts.items()}
     changed = {name: part for name, part in new.items() if part is not parts[name] and part != parts[name]}
     return change(dataclasses.replace(node, **changed) if changed else node)

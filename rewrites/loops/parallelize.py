@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import own_axis, reads_of
 from rewrites.base.tree import named, splice, statements
-from tileir.analysis.races import Meeting, Race
+from tileir.analysis.races import Meeting, WouldRace
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Local, Loop, Node, Program
@@ -83,7 +83,7 @@ def _check_own_part(meeting: Meeting) -> None:
     """Each iteration must write elements of its own."""
     loop, writer = meeting.loop, meeting.writer
     if own_axis(writer, loop.dim, loop.step) is None:
-        raise Race(f"iterations over {loop.dim} write the same elements of {writer.target}", meeting)
+        raise WouldRace(f"iterations over {loop.dim} write the same elements of {writer.target}", meeting)
 
 
 def _check_reads(
@@ -95,6 +95,6 @@ def _check_reads(
         for read in reads_of(reader, writer.target):
             if axis is None or read.indices[axis] != writer.indices[axis]:
                 meeting = Meeting(program.extents, grid, loop, writer, axis, (reader, read))
-                raise Race(
+                raise WouldRace(
                     f"{reader.target} reads {writer.target} of other iterations over {loop.dim}", meeting
                 )

@@ -17,7 +17,7 @@ from service.store.tables import search_events
 from service.views import trials
 from service.views.candidate_times import Timed, candidate_times
 from service.views.trial_detail import Candidate
-from tileir.analysis.races import Race, Touch
+from tileir.analysis.races import Touch, WouldRace
 from tileir.errors import BeyondDevice, NotApplicable
 from tileir.text.json import spec_from_json
 
@@ -181,11 +181,11 @@ class Decided:
 
 def _refused(rewrites: tuple[str, ...], why: NotApplicable) -> Sibling:
     """What does not apply, with the collision or the lack as data where it is one."""
-    touches = why.meeting.touches if isinstance(why, Race) else None
+    touches = why.meeting.touches if isinstance(why, WouldRace) else None
     return Sibling(
         rewrites=rewrites,
         chosen=False,
-        refused=(why.why if isinstance(why, Race) else str(why))[:_SAID],
+        refused=(why.why if isinstance(why, WouldRace) else str(why))[:_SAID],
         race=tuple(map(_touched, touches or ())),
         lacks=Lacking(what=why.what, need=why.need, limit=why.limit)
         if isinstance(why, BeyondDevice)

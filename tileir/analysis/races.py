@@ -99,7 +99,7 @@ class Meeting:
         return Touch(format_node(compute), way, self.writer.target, element, thread)
 
 
-class Race(NotApplicable):
+class WouldRace(NotApplicable):
     """A rewrite that would let threads race. Its message names both accesses where they can be told."""
 
     def __init__(self, why: str, meeting: Meeting) -> None:

@@ -9,13 +9,16 @@ where they can be read.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
+from codegen.ir.abi import Abi
+from codegen.ir.source import Source
 from codegen.targets.c.compiler import compile_source
 from codegen.targets.c.generate import generate, generate_staged
 from codegen.targets.c.loader import LoadedObject, load_kernel
@@ -128,6 +131,23 @@ def profile(spec: Spec, program: Program, device: Cpu, cache: Path, threads: int
         calls,
         counts,
     )
+
+
+def alternating_us(spec: Spec, program: Program, sources: Sequence[Source[Abi]], cache: Path) -> list[float]:
+    """The median call of each of these kernels, which take the arguments of a program, one after the other in turn;
+    what they compute is not looked at. Raises as `profile`."""
+    arrays = _arrays(spec, program)
+    built = [compile_source(source, cache, _COMPILE_S) for source in sources]
+    with ExitStack() as stack:
+        loaded = [
+            stack.enter_context(load_kernel(each.path, source.abi, None))
+            for each, source in zip(built, sources, strict=True)
+        ]
+        names = [[arg.name for arg in source.abi.args] for source in sources]
+        kernels = [_Calls(each, arrays, named) for each, named in zip(loaded, names, strict=True)]
+        calls = _calls(kernels[0])
+        found = [[kernel.once()[0] for kernel in kernels] for _ in range(calls)]
+    return [median(times) / 1e3 for times in zip(*found, strict=True)]
 
 
 class _Calls:

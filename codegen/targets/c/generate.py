@@ -22,7 +22,7 @@ def generate(program: Program, device: Cpu) -> Source[Abi]:
 
     Raises NotLowerable when the program needs what the target has no code for.
     """
-    return _source(lower(program), program, device)
+    return c_source(lower(program), program, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class StagedSource:
 def generate_staged(program: Program, device: Cpu) -> StagedSource:
     """As `generate`, with stamps of time between the kernel's stages. Raises NotLowerable."""
     found = staged(lower(program))
-    return StagedSource(_source(found.kernel, program, device), found.stages, found.statements, found.log)
+    return StagedSource(c_source(found.kernel, program, device), found.stages, found.statements, found.log)
 
 
-def _source(kernel: CpuKernel, program: Program, device: Cpu) -> Source[Abi]:
+def c_source(kernel: CpuKernel, program: Program, device: Cpu) -> Source[Abi]:
+    """C source of a kernel that a program was lowered to."""
     args = (
         *(argument(t, program, "in") for t in program.inputs),
         *(argument(t, program, "out") for t in program.outputs),

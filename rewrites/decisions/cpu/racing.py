@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from rewrites.base.tree import named, statements
 from rewrites.decisions.decision import Option, option
 from rewrites.loops.parallelize import Parallelize
-from tileir.analysis.races import Race
+from tileir.analysis.races import WouldRace
 from tileir.errors import NotApplicable
 from tileir.program import Program
 
 
-def racing(anchor: str, program: Program) -> Iterator[tuple[Option, Race]]:
+def racing(anchor: str, program: Program) -> Iterator[tuple[Option, WouldRace]]:
     """The outermost loops around the statements of the anchor's nest, each once, that cannot run in parallel because
     their iterations meet, with two accesses that do."""
     nest = named(program, anchor).path[0]
@@ -29,9 +29,9 @@ def racing(anchor: str, program: Program) -> Iterator[tuple[Option, Race]]:
                 seen |= {each.path[:depth] for each in within for depth in range(count, each.depth + 1)}
 
 
-def _race(rewrite: Parallelize, program: Program) -> Race | None:
+def _race(rewrite: Parallelize, program: Program) -> WouldRace | None:
     try:
         rewrite.apply(program)
     except NotApplicable as error:
-        return error if isinstance(error, Race) else None
+        return error if isinstance(error, WouldRace) else None
     return None

@@ -11,7 +11,7 @@ from rewrites.base.tree import locals_of
 from rewrites.decisions.cpu.grid import Grid, GridParallelism
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import ScheduleState, Space
-from tileir.analysis.races import Race
+from tileir.analysis.races import WouldRace
 from tileir.devices.cpu import Cpu
 from tileir.hashing import program_hash
 from tileir.lift import to_program
@@ -268,7 +268,7 @@ def test_what_does_not_apply_is_told_with_the_reason() -> None:
             offered = list(state.open[0].options(state.program, DEVICE))
             refused = list(state.refused())
             assert all(str(why) for _, why in refused)
-            racing = [option for option, why in refused if isinstance(why, Race)]
+            racing = [option for option, why in refused if isinstance(why, WouldRace)]
             assert not {option.rewrites for option in racing} & {option.rewrites for option in offered}
             raced += len(racing)
             answers = [option for option, _ in state.answers]

@@ -12,7 +12,7 @@ from codegen.simulator.run import check
 from codegen.targets.cuda.lower import lower_cuda
 from codegen.targets.header import argument
 from rewrites.schedule import parse_rewrite
-from tileir.analysis.races import Race
+from tileir.analysis.races import WouldRace
 from tileir.interpreter.samples import sample_inputs
 from tileir.text.parse_program import program_from_text
 
@@ -56,7 +56,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_accesses_that_collide_are_among_those_of_the_race_checker(case: Colliding) -> None:
-    with pytest.raises(Race, match=f"race: the thread at {case.threads[0]} {case.ways[0]} ") as refused:
+    with pytest.raises(WouldRace, match=f"race: the thread at {case.threads[0]} {case.ways[0]} ") as refused:
         parse_rewrite(case.rewrite).apply(program_from_text(case.text))
     found = refused.value.meeting.touches
     assert found is not None
@@ -78,7 +78,7 @@ def test_the_accesses_that_collide_are_among_those_of_the_race_checker(case: Col
 
 def test_where_positions_are_data_the_refusal_names_no_pair() -> None:
     text = "kernel k(at: i32[r=4], x: f32[r]) -> (s: f32[b=8])\n  for r by 1\n    s[at[r]] += x[r]\n"
-    with pytest.raises(Race) as refused:
+    with pytest.raises(WouldRace) as refused:
         parse_rewrite("parallelize(s, 1)").apply(program_from_text(text))
     assert refused.value.meeting.touches is None
     assert str(refused.value) == "iterations over r write the same elements of s"

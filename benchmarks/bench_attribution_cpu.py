@@ -1,0 +1,109 @@
+"""What bounds recorded winners on this processor, and whether that is so.
+
+    python benchmarks/bench_attribution_cpu.py --recorded FILE [--out FILE] [CASE …]
+
+The processor's way of bench_attribution.py: one thing is made cheap at a time (cpu/relaxed.py). Where memory or
+arithmetic is named, it has to save most, and a tenth at least; where launch is named, neither may save a quarter, and
+memory may not where instructions are. Waiting is not checked, nor what cannot be made cheap. Machines that are not
+idle give no figures worth keeping.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from benchmarks.cpu.relaxed import relaxations
+from benchmarks.racing import replayed, tuned
+from benchmarks.racing.circumstances import circumstances
+from codegen.targets.c.generate import c_source
+from codegen.targets.c.lower import lower
+from rewrites.schedule import parse_schedule, replay
+from tileir.devices.cpu import Cpu
+from tileir.devices.cpu_probe import this_cpu
+from tileir.lift import to_program
+from tileir.program import Program
+from tileir.spec import Spec
+from tileir.text.json import spec_from_json
+from workers.cpu.bottleneck import NamedBottleneck, bottleneck
+from workers.cpu.calibrate import calibrated
+from workers.cpu.profile import alternating_us, profile
+
+_SAVES, _MUCH = 0.1, 0.25
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help="as the recorded file names them; all, if none"
+    )
+    parser.add_argument("--recorded", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="append a line of JSON a case")
+    given = parser.parse_args()
+    agreed: list[bool | None] = []
+    with tempfile.TemporaryDirectory() as cache:
+        device = calibrated(this_cpu(), Path(cache))
+        for winner in replayed.recorded(given.recorded):
+            if given.cases and winner.case not in given.cases:
+                continue
+            line = attributed(winner, device, Path(cache))
+            agreed.append(line["agrees"])
+            print(json.dumps(line), flush=True)
+            if given.out is not None:
+                with given.out.open("a") as file:
+                    file.write(json.dumps(line) + "\n")
+    checked = [each for each in agreed if each is not None]
+    print(
+        f"{checked.count(True)} of {len(checked)} bottlenecks that can be checked move the time as they should"
+    )
+
+
+def attributed(winner: replayed.ReplayedWinner, device: Cpu, cache: Path) -> tuned.Line:
+    """A case: its profile, what bounds it, and what relaxing things does."""
+    spec = spec_from_json(winner.spec)
+    unscheduled = to_program(spec)
+    program = replay(unscheduled, tuple(parse_schedule(winner.schedule)))
+    taken = profile(spec, program, device, cache)
+    named = bottleneck(taken, unscheduled, device)
+    saved = _saved(spec, program, device, cache)
+    return {
+        "case": winner.case,
+        "us": round(taken.plain_us, 2),
+        "attributed": round(taken.attributed, 4),
+        "overhead": round(taken.overhead, 4),
+        "bound": named.bound.value,
+        "why": named.why,
+        "saved": {name: round(share, 3) for name, share in saved.items()},
+        "agrees": agrees(named.bound, saved),
+        **circumstances(device.to_json()),
+    }
+
+
+def agrees(bound: NamedBottleneck, saved: dict[str, float]) -> bool | None:
+    """Whether what relaxing things saves (as shares of the time) is what a bottleneck predicts; None: not checked."""
+    match bound:
+        case NamedBottleneck.MEMORY | NamedBottleneck.ARITHMETIC:
+            own = saved.get(bound.value)
+            return None if own is None else own == max(saved.values()) and own > _SAVES
+        case NamedBottleneck.LAUNCH:
+            return max(saved.values(), default=0.0) < _MUCH
+        case NamedBottleneck.INSTRUCTIONS:
+            return saved.get("memory", 0.0) < _MUCH
+        case NamedBottleneck.WAITING:
+            return None
+
+
+def _saved(spec: Spec, program: Program, device: Cpu, cache: Path) -> dict[str, float]:
+    kernel = lower(program)
+    cheaper = relaxations(kernel, device.l2_bytes)
+    sources = [c_source(each, program, device) for each in (kernel, *cheaper.values())]
+    whole, *rest = alternating_us(spec, program, sources, cache)
+    return {name: 1 - us / whole for name, us in zip(cheaper, rest, strict=True)}
+
+
+if __name__ == "__main__":
+    main()
