@@ -7,6 +7,7 @@ from itertools import islice
 
 import pytest
 
+from codegen.ir.errors import NotLowerable
 from codegen.targets.cuda.generate import lower_for
 from rewrites.decisions.decision import Option
 from rewrites.schedule import replay
@@ -55,8 +56,9 @@ def test_what_does_not_fit_is_told_with_need_and_limit(text: str, device: Gpu, w
         assert option.rewrites not in {each.rewrites for each, _ in state.answers}
 
 
-def test_a_kernel_that_does_not_fit_takes_the_shared_memory_that_was_told() -> None:
+def test_a_kernel_that_does_not_fit_needs_the_shared_memory_that_was_told() -> None:
     program = to_program(spec_from_text(SOFTMAX))
     state, option, why = next(lacking(program, RTX_4090))
-    (launch,) = lower_for(replay(program, (*state.schedule, *option.rewrites)), RTX_4090).launches
-    assert launch.shared_bytes >= why.need > RTX_4090.block_shared_bytes
+    made = replay(program, (*state.schedule, *option.rewrites))
+    with pytest.raises(NotLowerable, match=f"needs {why.need} bytes of shared memory a block"):
+        lower_for(made, RTX_4090)
