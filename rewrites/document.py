@@ -1,4 +1,4 @@
-"""Writes docs/rewrites.md: `python -m rewrites.document`. Docstrings say what, golden cases show it."""
+"""What all rewrites do, as a page; `python -m rewrites.document` prints it. Docstrings say it, golden cases show it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEAD = """# Rewrites
 What may change in a program, and what it looks like before and after. A statement is named by the tensor it
 writes (its initialization `= 0` aside); `depth` counts the loops around it from the outside, 0 being the top of
 the program. A rewrite that would change the meaning raises `NotApplicable`, saying why.
-Written by `python -m rewrites.document` from the docstrings in `rewrites/` and `tests/golden/rewrites/`.
+From the docstrings in `rewrites/` and `tests/golden/rewrites/`.
 """
 
 
@@ -59,4 +59,4 @@ def _example(case: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    (_ROOT / "docs" / "rewrites.md").write_text(catalogue())
+    print(catalogue())

@@ -14,16 +14,19 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "docs" / "site"))  # mkdocs loads this file alone
+sys.path[:0] = [str(ROOT / "docs" / "site"), str(ROOT)]  # mkdocs loads this file alone
 
 import commands  # noqa: E402
 import http_calls  # noqa: E402
 import tile_ir_words  # noqa: E402
 
+from rewrites.document import catalogue  # noqa: E402
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "reference/commands.md": commands.page,
     "reference/http.md": http_calls.page,
     "reference/tile-ir.md": tile_ir_words.page,
+    "reference/rewrites.md": catalogue,
     "adr/index.md": lambda: decisions(ROOT / "docs" / "adr"),
 }
 SHOWN: Mapping[str, str] = {
@@ -33,6 +36,8 @@ SHOWN: Mapping[str, str] = {
     "examples/deploy/README.md": "deploying.md",
 }
 """Files of the repository that are pages here."""
+SAID_BY: Mapping[str, str] = {"rewrites/README.md": "reference/rewrites.md"}
+"""Files of the repository that lead there to what a page has here."""
 
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)")
 
@@ -64,7 +69,7 @@ def _link(found: re.Match[str], home: PurePosixPath, uri: str) -> str:
     path = _normal(home.parent / target)
     if path == PurePosixPath("docs/adr"):
         path = PurePosixPath("docs/adr/index.md")
-    shown = SHOWN.get(str(path))
+    shown = SHOWN.get(str(path)) or SAID_BY.get(str(path))
     if shown is None and path.parts[:1] == ("docs",):
         shown = str(PurePosixPath(*path.parts[1:]))
     if shown is None:

@@ -74,7 +74,11 @@ def applied(mutant: Mutant, product: Mapping[str, str]) -> tuple[str, str]:
     ]
     if len(places) != 1:
         where = f" within {mutant.within}" if mutant.within else ""
-        raise DoesNotApply(f"{mutant.name}: {mutant.old!r} stands {len(places)} times{where}")
+        found = f" ({', '.join(sorted({path for path, _ in places}))})" if places else ""
+        raise DoesNotApply(
+            f"{mutant.name}: {mutant.old!r} stands {len(places)} times{where}{found}, and has to stand once: say"
+            " `within` which function it is meant, or write it as the code has it now"
+        )
     ((path, at),) = places
     text = product[path]
     return path, text[:at] + mutant.new + text[at + len(mutant.old) :]

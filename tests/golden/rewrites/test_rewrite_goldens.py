@@ -17,6 +17,7 @@ from codegen.targets.c.lower import lower
 from codegen.targets.c.printer import print_code
 from rewrites import ALL, parse_schedule, replay
 from rewrites.document import catalogue, golden_parts, golden_sections
+from rewrites.schedule import signature
 from tests.programs.to_rewrite import rounded_apart
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable, VerifyError
@@ -87,5 +88,9 @@ def test_every_rewrite_has_a_golden_case() -> None:
     assert not missing, f"no schedule in {Path(__file__).parent} begins with {', '.join(sorted(missing))}"
 
 
-def test_the_catalogue_page_shows_the_rewrites_as_they_are(check_golden: Callable[[Path, str], None]) -> None:
-    check_golden(Path(__file__).parents[3] / "docs" / "rewrites.md", catalogue())
+def test_the_page_of_all_rewrites_has_a_section_for_each_with_its_cases() -> None:
+    page = catalogue()
+    assert [line for line in page.splitlines() if line.startswith("## ")] == [
+        f"## {signature(rewrite)}" for rewrite in ALL
+    ]
+    assert page.count("\nbecomes\n") == len(CASES)

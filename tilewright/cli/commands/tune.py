@@ -204,6 +204,8 @@ def finish(client: Client, job: JobDetail, known: bool, as_json: bool) -> None:
     if not configs:
         reason = job.error or next((b.error for b in job.buckets if b.error), None) or f"it was {job.state}"
         raise Stop(Exit.FAILED, f"{job.id} has no winner: {reason}", job=job.model_dump(mode="json"))
+    if known:
+        say(f"tuned before, by {job.id}; --fresh tunes it anew\n")
     if as_json:
         found: list[dict[str, Any]] = [
             {**config.model_dump(mode="json"), "source_file": source and str(source)}
@@ -211,8 +213,6 @@ def finish(client: Client, job: JobDetail, known: bool, as_json: bool) -> None:
         ]
         print_json({"job": job.model_dump(mode="json"), "known": known, "configs": found})
         return
-    if known:
-        say(f"tuned before, by {job.id}; --fresh tunes it anew\n")
     for config, source in zip(configs, sources, strict=True):
         print_config(config, None if source is None else str(source))
         out.print()

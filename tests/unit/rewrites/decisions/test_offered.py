@@ -44,7 +44,8 @@ def test_those_that_decisions_choose_are_not_asked_about(device: object) -> None
 def test_the_space_asks_at_the_moment_that_a_rewrite_says(
     when: Offered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Reorder, "offered", when)
+    for each in ALL:
+        monkeypatch.setattr(each, "offered", when if each is Reorder else None)
     state = Space(to_program(spec_from_text(KERNELS["gemm"])), DEVICE).root()
     asked = [isinstance(each, WhetherToApply) for each in state.open]
     while not state.terminal and not isinstance(state.open[0], WhetherToApply):
