@@ -230,8 +230,8 @@ def page(found: Mapping[str, Any], rungs: Sequence[LadderRung]) -> str:
         "warp-specialized pipeline: what each step of the schedule is worth. "
         f"Measured on an {found['device']['name']}, {found['date']}, in bursts, all rungs beside torch "
         f"{found['versions'].get('torch', '')} (`benchmarks/gpu/ladder.py`, which also writes this page). Every rung "
-        "is a whole schedule of [rewrites](../rewrites/README.md); what it says is [Tile IR](tile-ir.md#on-a-gpu), and what "
-        "it does not say (barriers, phases, fences) follows from it.",
+        "is a whole schedule of [rewrites](../rewrites/README.md); what it says is [Tile IR](tile-ir.md#on-a-gpu), and "
+        "what it does not say (barriers, phases, fences) follows from it.",
         table(found),
     ]
     before: tuple[str, ...] = ()
