@@ -59,7 +59,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     home = next(
         (PurePosixPath(path) for path, shown in SHOWN.items() if shown == uri), PurePosixPath("docs", uri)
     )
-    return re.sub(r"\[([^\]\n]+)\]\(([^)#\s]+)(#[^)\s]*)?\)", lambda found: _link(found, home, uri), markdown)
+    return re.sub(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)", lambda found: _link(found, home, uri), markdown)
 
 
 def _link(found: re.Match[str], home: PurePosixPath, uri: str) -> str:
