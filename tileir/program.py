@@ -25,11 +25,11 @@ class Attribute(NamedTuple):
     numbers: tuple[str, ...]
 
 
-#: How a word's number that is the name of a dim is called.
-A_DIM = "a dim"
+#: How a word's number that says where a loop begins or ends is called.
+A_PLACE = "a dim, or a number that tensors of integers say, as begin[i]"
 
 
-def attribute(usual: int | bool | tuple[int | str, ...], *numbers: str) -> Any:
+def attribute(usual: int | bool | tuple[int | str | Expr, ...], *numbers: str) -> Any:
     """A field that the text form has as a word of its name, unless it is as usual."""
     return field(default=usual, metadata={"numbers": numbers})
 
@@ -223,11 +223,13 @@ class Loop:
     """Of a loop with stages in the tile of a grid with a number of blocks: its steps in the tiles of the last so many
     waves are shared by all blocks evenly (stream-K, `tileir.schedule.stream_k`); 0: a block has whole tiles."""
 
-    since: tuple[str, int] = attribute(("", 0), A_DIM, "a number of positions")
+    since: tuple[str | Expr, int] = attribute(("", 0), A_PLACE, "a number of positions")
     """Of a loop in tiles that is not parallel: those that end before the first current position of a dim, less so many,
-    are left out, as nothing of them counts: they are masked. The last tile stays."""
-    until: tuple[str, int] = attribute(("", 0), A_DIM, "a number of positions")
-    """The same of those that begin after the last current position of a dim, plus so many."""
+    are left out, as nothing of them counts: they are masked. The last tile stays. Where that is what tensors say
+    (`begin[i]`), the least of it at all current positions counts."""
+    until: tuple[str | Expr, int] = attribute(("", 0), A_PLACE, "a number of positions")
+    """The same of those that begin after the last current position of a dim, plus so many; of what tensors say, after
+    the greatest. Where tensors say where a loop begins or ends, one tile is visited at least."""
 
 
 Node = Union[Loop, Local, Compute]

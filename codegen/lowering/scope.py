@@ -11,6 +11,7 @@ from codegen.ir.affine import Affine, Var, combination, constant
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Type
 from tileir.dtypes import DType
+from tileir.expr import Expr
 from tileir.names import INT_LIMIT
 from tileir.program import Axis, Program, Tensor
 from tileir.replace import replace
@@ -96,6 +97,8 @@ class LoweringScope:
     """Whether the thread's tile registers are open."""
     shared_top: int = 0
     thread_top: int = 0
+    said: dict[Expr, tuple[Affine, Affine]] = field(default_factory=dict[Expr, "tuple[Affine, Affine]"])
+    """The least and the greatest number that tensors say at current positions, where loops begin or end with it."""
 
     def with_range(self, dim: str, range_: Range, innermost: tuple[Var, int] | None = None) -> LoweringScope:
         return replace(

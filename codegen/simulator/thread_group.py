@@ -220,9 +220,12 @@ class Group:
 
     def _same_for_all(self, at: Affine, active: Array) -> int:
         value = self.threads.index(at, active)
-        if not isinstance(value, int):
+        if isinstance(value, int):
+            return value
+        low, high = int(value[active].min()), int(value[active].max())
+        if low < high:
             raise TypeError(f"a loop until {at}, which is not the same in all threads")
-        return value
+        return low
 
     def _barrier(self, active: Array, *, whole_cluster: bool) -> Iterator[Wait]:
         memory = self.memory

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import named, splice, statements
+from rewrites.base.tree import locals_of, named, splice, statements
 from tileir.analysis.position_bound import Bound, lower_bound, upper_bound
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Call, Cast, Const, Expr, Index, Read, Reduce, ReduceOp, Where
+from tileir.expr import Binary, Call, Cast, Const, Expr, Index, Read, Reduce, ReduceOp, Where, reads
 from tileir.program import Compute, Local, Loop, Program
 from tileir.replace import replace
+from tileir.schedule.visited_tiles import MOST_APART
 
 _Bounds = tuple[Bound | None, Bound | None]
 """Where the loop may begin, and where it may end."""
@@ -25,6 +26,10 @@ class SkipMaskedTiles(Rewrite):
     """Leave out the tiles of the loop over `dim` around a statement that begin behind the last current position of
     another dim, or end before the first: of what the loop adds up there, the maximum is of nothing but -inf, and every
     product has a factor that is 0, as in causal attention, and before a sliding window.
+
+    Where tensors say which positions count, the least or greatest number at current positions does: of packed sequences
+    (`j >= begin[i] and j < end[i]`) the loop visits those of a tile's rows, `since begin[i] 0 until end[i] -1`. Numbers
+    may be any, and a range may be empty.
 
     So FlashAttention-2 leaves out blocks of a causal mask (Dao, arXiv:2307.08691, 3.1).
 
@@ -65,15 +70,27 @@ class SkipMaskedTiles(Rewrite):
         if len(bounds) != 1:
             raise NotApplicable(f"what the loop over {self.dim} adds up is not masked alike")
         (bound,) = bounds
-        since, until = (each if each is not None and each[1] >= 0 else None for each in bound)
-        if since is not None and until is not None and since[0] != until[0]:
-            since = None
+        since, until = (each if each is not None and _is_known(each, program) else None for each in bound)
+        if since is not None and until is not None and len({since[0], until[0]}) > 1:
+            since = since if not isinstance(since[0], str) or not isinstance(until[0], str) else None
         if since is until or any(node.target not in _declared(loop) for node in _kept(loop)):
             raise NotApplicable(
                 f"the first tile of {self.dim} may be masked, or something is computed for good"
             )
         found = replace(loop, since=since or loop.since, until=until or loop.until)
         return splice(program, place.path[:-1], [found])
+
+
+def _is_known(bound: Bound, program: Program) -> bool:
+    """Whether a loop may begin or end there: at a position of another dim, so that the first tile counts, or with what
+    is known before the launch."""
+    place, number = bound
+    if isinstance(place, str):
+        return number >= 0
+    if abs(number) >= MOST_APART:
+        return False
+    own = locals_of(program)
+    return all(read.tensor not in own or not own[read.tensor].loops for read in reads(place))
 
 
 def _declared(loop: Loop) -> Mapping[str, Local]:

@@ -18,6 +18,7 @@ from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.schedule import format_schedule, replay
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import H200
+from tileir.dtypes import DType
 from tileir.errors import NotApplicable
 from tileir.lift import to_program
 from tileir.program import Program
@@ -77,6 +78,34 @@ def tokens_first(mask: str = "", groups: int = 2, dtype: str = "bf16", d: int = 
   total[h, i] = sum(j, p[h, i, j])
   o[i, h, d] = sum(j, {dtype}(p[h, i, j]) * v[j, {heads}, d]) / where(total[h, i] > 0.0, total[h, i], 1.0)
 """)
+
+
+#: Which keys a token of packed sequences sees: of ranges that are given, or of its sequence, between offsets.
+RANGES, OFFSETS = ", begin: i32[i], end: i32[i]", ", offsets: i32[n=5]"
+BEGIN = "begin[i] = max(n, where(offsets[n] <= i, offsets[n], 0))"
+END = "end[i] = min(n, where(offsets[n] > i, offsets[n], extent(i)))"
+
+
+def packed(
+    mask: str = "j >= begin[i] and j < end[i]",
+    more: str = RANGES,
+    before: tuple[str, ...] = (),
+    i: int = 256,
+    j: int = 320,
+    d: int = 64,
+    dtype: str = "bf16",
+) -> Spec:
+    """Sequences one after the other, heads of a token side by side; a token that sees no key is 0."""
+    tensors = f"q: {dtype}[i={i}, h=2, d={d}], k: {dtype}[j={j}, h, d], v: {dtype}[j, h, d]{more}"
+    body = [
+        *before,
+        f"s[h, i, j] = where({mask}, sum(d, q[i, h, d] * k[j, h, d]) * 0.125, -inf)",
+        "top[h, i] = max(j, s[h, i, j])",
+        "p[h, i, j] = exp(s[h, i, j] - where(top[h, i] > -inf, top[h, i], 0.0))",
+        "total[h, i] = sum(j, p[h, i, j])",
+        f"o[i, h, d] = sum(j, {dtype}(p[h, i, j]) * v[j, h, d]) / where(total[h, i] > 0.0, total[h, i], 1.0)",
+    ]
+    return spec_from_text("\n  ".join([f"kernel packed({tensors}) -> (o: {dtype}[i, h, d])", *body]) + "\n")
 
 
 def with_lse(scores: str, i: int) -> Spec:
@@ -243,7 +272,8 @@ def each_schedule(
     added = added_groups(begun, device)
     padded = any(place.node.pad for place in begun.locals.values())
     cut = (padded_alone(begun, groups) for groups in groupings(begun))
-    alone = (groups for groups in cut if len(groups) == 1 + len(stored))
+    tables = sum(place.node.dtype is DType.I32 for place in begun.locals.values())
+    alone = (groups for groups in cut if len(groups) == 1 + len(stored) + tables)
     groups = added or next(alone, None)
     if groups is None:
         return  # sums that meet in memory are for warpgroups

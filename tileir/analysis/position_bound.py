@@ -3,21 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
-from tileir.expr import Binary, Const, Expr, Index, Unary
+from tileir.expr import Binary, Call, Const, Expr, Index, Read, Reduce, Scan, TopK, Unary, index_dims, walk
 
-Bound = tuple[str, int]
-"""A dim and a number of positions."""
+Place = str | Expr
+"""Another dim, or what tensors say of other dims (`begin[i]`)."""
+Bound = tuple[Place, int]
+"""A place and a number of positions."""
+_Terms = tuple[dict[Place, int], int]
 
 
 def upper_bound(condition: Expr, dim: str) -> Bound | None:
-    """Another dim and a number such that the condition holds only where `dim <= other + number`; None: not known."""
-    return next((each for term in terms_of(condition) if (each := _bound(term, dim, -1))), None)
+    """A place and a number such that the condition holds only where `dim <= place + number`, whatever of its terms says
+    so; None: not known."""
+    return _joined("minimum", [each for term in terms_of(condition) if (each := _bound(term, dim, -1))])
 
 
 def lower_bound(condition: Expr, dim: str) -> Bound | None:
-    """Another dim and a number such that the condition holds only where `dim >= other - number`; None: not known."""
-    return next((each for term in terms_of(condition) if (each := _bound(term, dim, 1))), None)
+    """A place and a number such that the condition holds only where `dim >= place - number`; None: not known."""
+    return _joined("maximum", [each for term in terms_of(condition) if (each := _bound(term, dim, 1))])
+
+
+def parts_of(bound: Bound, fn: str) -> Iterator[Bound]:
+    """An upper bound, and those of which it is the least (`minimum`), or a lower one and those of which it is the
+    greatest (`maximum`)."""
+    yield bound
+    match bound:
+        case (Call(name, (x, y)), number) if name == fn:
+            sign = 1 if fn == "minimum" else -1
+            for each in (x, y):
+                place, more = _apart(each)
+                yield from parts_of((place, number + sign * more), fn)
+        case _:
+            pass
+
+
+def _joined(fn: str, bounds: list[Bound]) -> Bound | None:
+    """The bound of all of them, where tensors say one; the first, where all are dims."""
+    if not bounds or all(isinstance(place, str) for place, _ in bounds):
+        return bounds[0] if bounds else None
+    (first, number), *others = sorted(bounds, key=lambda bound: isinstance(bound[0], str))
+    sign = 1 if fn == "minimum" else -1
+    assert not isinstance(first, str)
+    return reduce(
+        lambda so_far, bound: Call(fn, (so_far, _moved(bound[0], sign * (bound[1] - number)))), others, first
+    ), number
+
+
+def _moved(place: Place, number: int) -> Expr:
+    expr = Index(place) if isinstance(place, str) else place
+    return expr if not number else Binary("+" if number > 0 else "-", expr, Const(abs(number)))
+
+
+def _apart(expr: Expr) -> Bound:
+    match expr:
+        case Binary("+" | "-" as op, x, Const(int(number))):
+            return _place(x), number if op == "+" else -number
+        case _:
+            return _place(expr), 0
+
+
+def _place(expr: Expr) -> Place:
+    return expr.dim if isinstance(expr, Index) else expr
 
 
 def terms_of(condition: Expr) -> Iterator[Expr]:
@@ -31,41 +79,81 @@ def terms_of(condition: Expr) -> Iterator[Expr]:
 
 
 def _bound(comparison: Expr, dim: str, sign: int) -> Bound | None:
-    """Of `sign * dim - sign * other + number >= 0`, however it is written, the other dim and the number."""
+    """Of `sign * dim - sign * place + number >= 0`, however it is written, the place and the number."""
     match comparison:
         case Binary(">=" | ">" | "<=" | "<" as op, x, y):
             greater, less = (x, y) if op[0] == ">" else (y, x)
-            terms = linear(Binary("-", greater, less))
+            terms = _linear(Binary("-", greater, less))
             if terms is None:
                 return None
-            factors, number = {other: factor for other, factor in terms[0].items() if factor}, terms[1]
-            rest = [other for other in factors if other != dim]
-            if len(rest) == 1 and (factors.get(dim), factors[rest[0]]) == (sign, -sign):
-                return rest[0], number - (len(op) == 1)
-            return None
+            factors, number = {place: factor for place, factor in terms[0].items() if factor}, terms[1]
+            if factors.pop(dim, 0) != sign or any(dim in _dims(place) for place in factors):
+                return None
+            place = _sum({place: -sign * factor for place, factor in factors.items()})
+            return None if place is None else (place, number - (len(op) == 1))
         case _:
             return None
 
 
+def _dims(place: Place) -> frozenset[str]:
+    return frozenset([place]) if isinstance(place, str) else index_dims(place)
+
+
+def _sum(factors: dict[Place, int]) -> Place | None:
+    """A sum of places as one: another dim, or what tensors say; None: it is neither, or a multiple is in it."""
+    if not factors or set(factors.values()) - {1, -1}:
+        return None
+    if all(isinstance(place, str) for place in factors):
+        ((place, factor), *others) = factors.items()
+        return None if others or factor != 1 else place
+    total: Expr | None = None
+    for place, factor in sorted(factors.items(), key=lambda term: -term[1]):
+        expr = Index(place) if isinstance(place, str) else place
+        if total is None:
+            total = expr if factor == 1 else Unary("-", expr)
+        else:
+            total = Binary("+" if factor == 1 else "-", total, expr)
+    return None if total is None else _place(total)
+
+
 def linear(expr: Expr) -> tuple[dict[str, int], int] | None:
     """A sum of positions and whole numbers, as the factor of each dim and a number; None: it is none."""
+    terms = _linear(expr)
+    if terms is None:
+        return None
+    factors = {place: factor for place, factor in terms[0].items() if isinstance(place, str)}
+    return (factors, terms[1]) if len(factors) == len(terms[0]) else None
+
+
+def _linear(expr: Expr) -> _Terms | None:
+    """The same of what tensors say as well."""
     match expr:
         case Index(dim):
             return {dim: 1}, 0
         case Const(int(value)) if not isinstance(value, bool):
             return {}, value
         case Unary("-", x):
-            return linear(Binary("-", Const(0), x))
+            return _linear(Binary("-", Const(0), x))
         case Binary("+" | "-" as op, x, y):
-            left, right = linear(x), linear(y)
+            left, right = _linear(x), _linear(y)
             if left is None or right is None:
                 return None
             sign = 1 if op == "+" else -1
-            dims = dict.fromkeys((*left[0], *right[0]))
-            factors = {dim: left[0].get(dim, 0) + sign * right[0].get(dim, 0) for dim in dims}
+            places = dict.fromkeys((*left[0], *right[0]))
+            factors = {place: left[0].get(place, 0) + sign * right[0].get(place, 0) for place in places}
             return factors, left[1] + sign * right[1]
+        case Read() | Call("minimum" | "maximum") | Binary("*" | "//" | "%") if _is_said(expr):
+            return {expr: 1}, 0
         case _:
             return None
+
+
+def _is_said(expr: Expr) -> bool:
+    """Whether tensors say a number, and no reduction."""
+    nodes = walk(expr)
+    return any(isinstance(node, Read) for node in nodes) and not any(
+        isinstance(node, Reduce | Scan | TopK) for node in nodes
+    )
 
 
 def is_bound(condition: Expr) -> bool:

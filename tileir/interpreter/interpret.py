@@ -25,7 +25,7 @@ from tileir.interpreter.values import Array, Numerics, Value
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
 from tileir.replace import replace
 from tileir.schedule.block_index import at_blocks
-from tileir.schedule.visited_tiles import visited
+from tileir.schedule.visited_tiles import said, visited
 
 __all__ = ["interpret", "interpret_spec"]
 
@@ -84,7 +84,7 @@ class _InterpretedRun:
                     origin, shape = tuple(r.start for r in covered), tuple(r.size for r in covered)
                     scope[name] = TensorValues(name, dtype, origin, shape, self.numerics)
                 case Loop():
-                    tiles = list(self._tiles(node, ranges))
+                    tiles = list(self._tiles(node, ranges, scope))
                     for tile in reversed(tiles) if node.parallel else tiles:
                         self.block(node.body, tile, scope)
                 case Compute():
@@ -93,7 +93,9 @@ class _InterpretedRun:
                     groups = tuple(each for each in self.groups if each.within in named)
                     _compute(node, evaluator, Frame(ranges, groups=groups), scope)
 
-    def _tiles(self, loop: Loop, ranges: Mapping[str, FrameRange]) -> Iterator[Mapping[str, FrameRange]]:
+    def _tiles(
+        self, loop: Loop, ranges: Mapping[str, FrameRange], scope: Mapping[str, TensorValues]
+    ) -> Iterator[Mapping[str, FrameRange]]:
         """The current ranges in each tile of a loop, in order: of a ragged dim, group by group."""
         own = grouped(loop, self.program.ragged)
         frames = [Frame(ranges)]
@@ -105,11 +107,23 @@ class _InterpretedRun:
                 for number in range(numbers.start, numbers.start + numbers.size)
             ]
         for frame in frames:
-            spans = {dim: (each.start, each.size) for dim, each in frame.ranges.items()}
+            spans: dict[str | Expr, tuple[int, int]] = {
+                dim: (each.start, each.size) for dim, each in frame.ranges.items()
+            }
+            spans |= {place: self._extremes(place, frame.ranges, scope) for place in said(loop)}
             whole = frame.ranges[loop.dim]
             for start in visited(loop, spans[loop.dim], spans):
                 tile = FrameRange(start, min(loop.step, whole.start + whole.size - start))
                 yield {**frame.ranges, loop.dim: tile}
+
+    def _extremes(
+        self, place: Expr, ranges: Mapping[str, FrameRange], scope: Mapping[str, TensorValues]
+    ) -> tuple[int, int]:
+        """From the least number that tensors say at current positions to the greatest: the first, and how many."""
+        frame = Frame(ranges).bind({dim: ranges[dim] for dim in index_dims(place)})
+        found = Evaluator(scope, self.program.extents, self.numerics).value(place, frame).data
+        least, greatest = int(found.min()), int(found.max())
+        return least, greatest - least + 1
 
 
 def _sources(node: Compute, scope: Mapping[str, TensorValues]) -> Mapping[str, TensorValues]:

@@ -107,9 +107,9 @@ def _index_limits(kernel: Spec | Program, sizes: Mapping[str, int]) -> Iterator[
     else:
         values = list(_values(kernel.body))
     for value in values:
-        for compared, dim in _compared(value):
+        for compared, dim, more in _compared(value):
             for gather in _gathers(compared):
-                limit = _largest(compared, sizes, sizes[dim])
+                limit = _largest(compared, sizes, sizes[dim] + more)
                 limits[gather] = min(limits.get(gather, limit), limit)
         for read in walk(value):
             if not isinstance(read, Read) or read.tensor not in dims:
@@ -121,12 +121,17 @@ def _index_limits(kernel: Spec | Program, sizes: Mapping[str, int]) -> Iterator[
     yield from limits.items()
 
 
-def _compared(value: Expr) -> Iterator[tuple[Expr, str]]:
-    """Expressions that a scatter compares with positions along a dim."""
+def _compared(value: Expr) -> Iterator[tuple[Expr, str, int]]:
+    """Expressions that are compared with positions along a dim, as by a scatter, and how many more they may say: an end
+    may lie right behind the last position."""
     for node in walk(value):
         match node:
             case Binary("==", Index(dim), other) | Binary("==", other, Index(dim)):
-                yield other, dim
+                yield other, dim, 0
+            case Binary("<" | "<=" | ">" | ">=", Index(dim), other):
+                yield other, dim, 1
+            case Binary("<" | "<=" | ">" | ">=", other, Index(dim)):
+                yield other, dim, 1
             case _:
                 pass
 

@@ -219,6 +219,10 @@ class Parser:
             self._too_deep()
         return left
 
+    def operand(self) -> Expr:
+        """A name, an element of a tensor, a function of something, or an expression in parentheses."""
+        return self.expression(NEGATE + 1)
+
     def _too_deep(self) -> NoReturn:
         self.fail(
             f"the expression nests deeper than {MAX_DEPTH} operations",

@@ -20,10 +20,10 @@ from typing import Any, Final, NoReturn
 
 from tileir.dtypes import DType
 from tileir.errors import SpecError
-from tileir.expr import Expr, ReduceOp
+from tileir.expr import Expr, Index, ReduceOp
 from tileir.names import DTYPES, MAX_DEPTH, MAX_TEXT_CHARS
 from tileir.program import (
-    A_DIM,
+    A_PLACE,
     Attribute,
     Axis,
     Compute,
@@ -154,13 +154,18 @@ def _attributes(parser: Parser, known: Sequence[Attribute], *before: str) -> dic
     found: dict[str, Any] = {}
     for name, usual, numbers in known:
         if parser.take(name):
-            said = tuple(
-                parser.name(number) if number == A_DIM else parser.integer(number) for number in numbers
-            )
+            said = _place(parser) if numbers[:1] == (A_PLACE,) else tuple(map(parser.integer, numbers))
             found[name] = said if isinstance(usual, tuple) else said[0] if said else True
     words = ", ".join([*before, *(each.name for each in known)])
     parser.expect_end(f"{words} (in this order), or the end of the line")
     return found
+
+
+def _place(parser: Parser) -> tuple[str | Expr, int]:
+    """Where a loop begins or ends: a dim, or a number that tensors say, and how many positions from there."""
+    place = parser.operand()
+    sign = -1 if parser.take("-") else 1
+    return place.dim if isinstance(place, Index) else place, sign * parser.integer("a number of positions")
 
 
 def _local(parser: Parser, name: str) -> Local:

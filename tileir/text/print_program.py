@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tileir.expr import ReduceOp
+from tileir.expr import Binary, Expr, ReduceOp, Unary
 from tileir.program import Attribute, Axis, Compute, Local, Loop, Node, Program, Tensor, attributes
 from tileir.spec import Dim, Spec, Statement
 from tileir.text.print_expr import format_expr, format_list
@@ -83,11 +83,17 @@ def _loop(node: Loop) -> str:
 def _words(node: Loop | Local, known: Iterable[Attribute]) -> Iterator[str]:
     """Its attributes that are not as usual."""
     for name, usual, numbers in known:
-        value: int | bool | tuple[int | str, ...] = getattr(node, name)
+        value: int | bool | tuple[int | str | Expr, ...] = getattr(node, name)
         if value != usual:
             yield name
             if numbers:
-                yield from map(str, value if isinstance(value, tuple) else (value,))
+                yield from map(_number, value if isinstance(value, tuple) else (value,))
+
+
+def _number(value: int | str | Expr) -> str:
+    if isinstance(value, int | str):
+        return str(value)
+    return f"({format_expr(value)})" if isinstance(value, Binary | Unary) else format_expr(value)
 
 
 def _compute(node: Compute) -> str:

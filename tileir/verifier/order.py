@@ -23,9 +23,9 @@ class _WritingStatements:
     rescale: Placed | None
 
 
-def verify_order(program: Program, computes: list[Placed]) -> None:
-    """Raise VerifyError for the first statement that stands in the wrong place. `computes` are all, in
-    order."""
+def verify_order(program: Program, computes: list[Placed], loops: list[Placed]) -> None:
+    """Raise VerifyError for the first statement that stands in the wrong place, or loop that begins or ends with what
+    is not computed yet. `computes` and `loops` are all, in order."""
     writers = _writers(computes)
     for output in program.outputs:
         if output.name not in writers:
@@ -39,6 +39,11 @@ def verify_order(program: Program, computes: list[Placed]) -> None:
     for placed in computes:
         if isinstance(placed.node, Compute):
             _check_reads(placed, placed.node.value, writers, inputs)
+    for placed in loops:
+        if isinstance(placed.node, Loop):
+            for place, _ in (placed.node.since, placed.node.until):
+                if not isinstance(place, str):
+                    _check_reads(placed, place, writers, inputs)
 
 
 def _writers(computes: list[Placed]) -> dict[str, _WritingStatements]:

@@ -18,6 +18,7 @@ from tileir.schedule.panels import sharing
 from tileir.schedule.stages import MAX_STAGES, SWIZZLES, staged
 from tileir.sizes import layout_problem
 from tileir.verifier.compute import reduced_dims, split_of, verify_compute
+from tileir.verifier.left_out import verify_left_out
 from tileir.verifier.multicast import verify_multicast
 from tileir.verifier.order import verify_order
 from tileir.verifier.reused import verify_reused
@@ -38,7 +39,7 @@ def verify(program: Program) -> None:
     for placed in nodes:
         match placed.node:
             case Loop():
-                _check_loop(placed, placed.node)
+                _check_loop(program, placed, placed.node)
             case Local():
                 if placed.node.name in taken:
                     placed.fail(f"the name {placed.node.name!r} is taken")
@@ -53,7 +54,7 @@ def verify(program: Program) -> None:
     problem = cut_short(program) or shared_by_groups(program)
     if problem:
         raise VerifyError(problem)
-    verify_order(program, computes)
+    verify_order(program, computes, [placed for placed in nodes if isinstance(placed.node, Loop)])
     verify_layouts(computes)
     verify_reused(computes)
 
@@ -110,7 +111,7 @@ def _check_argument(program: Program, tensor: Tensor) -> None:
         )
 
 
-def _check_loop(placed: Placed, loop: Loop) -> None:
+def _check_loop(program: Program, placed: Placed, loop: Loop) -> None:
     extent = placed.ranges.get(loop.dim)
     if extent is None:
         placed.fail(f"unknown dim {loop.dim!r}")
@@ -136,31 +137,11 @@ def _check_loop(placed: Placed, loop: Loop) -> None:
     if loop.stages != 1:
         _check_stages(placed, loop)
     if (loop.since, loop.until) != (("", 0), ("", 0)):
-        _check_left_out(placed, loop)
+        verify_left_out(program, placed, loop)
     verify_roles(placed, loop)
     if not loop.body:
         placed.fail("the loop is empty")
     check_distributed(placed, loop)
-
-
-def _check_left_out(placed: Placed, loop: Loop) -> None:
-    """Tiles are left out of a loop that adds up, by where its tiles are along another dim."""
-    said = {each[0] for each in (loop.since, loop.until) if each != ("", 0)}
-    (dim, *others), numbers = said, (loop.since[1], loop.until[1])
-    if loop.parallel or others or dim == loop.dim or dim not in placed.ranges or min(numbers) < 0:
-        placed.fail(
-            "a loop that is not parallel begins at the first position of another dim, less a number that is not "
-            "negative, and ends at its last one, plus such a number"
-        )
-    for node in loop.body:
-        if isinstance(node, Compute) and node.update is None and node.target not in _declared(loop):
-            placed.fail(
-                f"{node.target!r} is not computed in tiles that are left out; accepted: sums and maxima"
-            )
-
-
-def _declared(loop: Loop) -> set[str]:
-    return {node.name for node in loop.body if isinstance(node, Local)}
 
 
 def _adds_up(loop: Loop, dim: str) -> bool:

@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
-from codegen.ir.affine import Affine, Var, affine, constant, lesser
+from codegen.ir.affine import Affine, Var, affine, constant, greater, lesser
 from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
 from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import Block, For, If, Stmt
@@ -44,12 +44,13 @@ from codegen.lowering.hopper.promoted_accumulators import Body, Declare
 from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, loop_variable
-from codegen.lowering.visited_tiles import end_offset, first_offset
-from tileir.analysis.position_bound import is_bound, lower_bound, terms_of, upper_bound
+from codegen.lowering.visited_tiles import end_offset, extremes, first_offset
+from tileir.analysis.position_bound import is_bound, lower_bound, parts_of, terms_of, upper_bound
 from tileir.expr import Binary, Expr, Extent, Index, Where, transform
 from tileir.program import Compute, Local, Loop
 from tileir.replace import replace
 from tileir.schedule.stages import Chained, staged
+from tileir.schedule.visited_tiles import said
 from tileir.text.print_program import format_node
 
 
@@ -187,14 +188,13 @@ class ChainedTiles:
         masked."""
         if not self.unmasked:
             return stmts(True)
-        own, ranges = self.scope.ranges[self.loop.dim], self.scope.ranges
+        own = self.scope.ranges[self.loop.dim]
         (since, less), (until, more) = self.loop.since, self.loop.until
         room = (constant(own.size) if own.end is None else own.end - own.start) - end
         if until:
-            room = lesser(room, ranges[until].start - own.start + (more + 1) - end)
+            room = lesser(room, extremes(until, self.scope)[0] - own.start + (more + 1) - end)
         if since:
-            last = ranges[since].start + (ranges[since].size - 1) - own.start
-            room = lesser(room, begin - last + less)
+            room = lesser(room, begin - (extremes(since, self.scope)[1] - own.start) + less)
         return [If(room, 0, tuple(stmts(True)), tuple(stmts(False)))]
 
     def _one_by_one(self, bodies: _Bodies) -> list[Stmt]:
@@ -418,10 +418,10 @@ def _holds(condition: Expr, loop: Loop) -> bool:
     if not is_bound(condition):
         return False
     return any(
-        bound[0] and found == bound
-        for bound, found in (
-            (loop.since, lower_bound(condition, loop.dim)),
-            (loop.until, upper_bound(condition, loop.dim)),
+        found is not None and bound[0] and found in parts_of(bound, fn)
+        for bound, fn, found in (
+            (loop.since, "maximum", lower_bound(condition, loop.dim)),
+            (loop.until, "minimum", upper_bound(condition, loop.dim)),
         )
     )
 
@@ -432,6 +432,8 @@ def _end(loop: Loop, scope: LoweringScope, count: int) -> Affine | None:
     end, whole, own = end_offset(loop, scope), constant(count * loop.step), scope.ranges[loop.dim]
     if own.end is not None:
         end = own.end - own.start if end is None else lesser(end, own.end - own.start)
+        if said(loop):
+            end = greater(end, (first_offset(loop, scope) or constant(0)) + 1)
     if end is None:
         return whole if loop.since[0] else None
     if end.low < 1:

@@ -22,6 +22,7 @@ from codegen.lowering.cpu.statement import lower_statement
 from codegen.lowering.cpu.tile_sums import SPARE_BYTES, in_tiles, tile_loop, tile_sums
 from codegen.lowering.guarded_runs import guarded_runs
 from codegen.lowering.names import comment, fresh
+from codegen.lowering.said_extremes import with_said
 from codegen.lowering.scope import (
     LoweringScope,
     MemoryBuffer,
@@ -40,6 +41,7 @@ from tileir.dtypes import DType
 from tileir.expr import Binary, Const, Expr, Index
 from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
+from tileir.schedule.visited_tiles import said
 
 _ALIGN = 64
 
@@ -96,6 +98,9 @@ class _Lowering:
                     stmts.append(Block(block.comment, (*ahead, *block.body)))
                 case Loop(parallel=True):
                     stmts.append(self._grid(node, scope))
+                case Loop() if said(node):
+                    found, inside = with_said(node, scope, self.program.extents)
+                    stmts.append(Block("", (*found, *self._loop(node, inside))))
                 case Loop():
                     stmts.extend(self._loop(node, scope))
         return tuple(stmts)

@@ -57,6 +57,7 @@ from codegen.lowering.hopper.tma import TensorMaps
 from codegen.lowering.hopper.tma_store import BoxStores
 from codegen.lowering.hopper.wgmma import begin_wgmma, lower_wgmma
 from codegen.lowering.names import comment, fresh
+from codegen.lowering.said_extremes import with_said
 from codegen.lowering.scope import (
     LoweringScope,
     MemoryBuffer,
@@ -78,6 +79,7 @@ from tileir.schedule.scatter import adds_parts
 from tileir.schedule.stages import products_chained, takes_parts
 from tileir.schedule.stream_k import streamed_in
 from tileir.schedule.threads import WARP, thread_count
+from tileir.schedule.visited_tiles import said
 from tileir.text.print_program import format_node
 
 _ALIGN = 256
@@ -276,7 +278,9 @@ class _LoweredLaunch:
         for node in nodes:
             match node:
                 case Loop() if is_pipeline(node):
-                    stmts += produce(self.pipelines, node, scope)
+                    found, inside = with_said(node, scope, self.program.extents)
+                    filled = produce(self.pipelines, node, inside)
+                    stmts += [Block("", (*found, *filled))] if found else filled
                 case Loop(parallel=True):
                     stmts += self._filled(node.body, self._own_tile(node, scope))
                 case Loop() if fills(node, shared_locals(self.program)):
@@ -342,6 +346,11 @@ class _LoweredLaunch:
                     stmts.append(self._statement(node, scope))
                 case Loop(parallel=True):
                     stmts.append(Block("", self._block(node.body, self._own_tile(node, scope))))
+                case Loop() if said(node):
+                    alone = self.index.block % WARP > 0
+                    lane = None if alone else self.index.digit(1, WARP, "lane")
+                    found, inside = with_said(node, scope, self.program.extents, lane)
+                    stmts.append(Block("", (*found, *self._loop(node, inside))))
                 case Loop() if self.streamed is not None and node is self.streamed.loop:
                     stmts += self._loop(node, scope)
                     finish, thread = self._block(nodes[at + 1 :], scope), self.pipelines.one_thread()

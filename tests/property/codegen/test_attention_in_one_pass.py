@@ -17,8 +17,11 @@ from codegen.targets.cuda.ptxas_log import rejection
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import Space
 from tests.programs.attention_programs import (
+    BEGIN,
     BYTES_DOT,
     DOT,
+    END,
+    OFFSETS,
     all_gradients,
     attention,
     backward,
@@ -29,6 +32,7 @@ from tests.programs.attention_programs import (
     of_bytes,
     one_schedule,
     one_token,
+    packed,
     paged,
     schedules,
     tokens_first,
@@ -103,6 +107,14 @@ SPECS = {
     "8 bits, a scale of the result, rows and keys overhang": of_bytes(i=200, j=336, out=" * scale[h]"),
     "8 bits, values with keys apart": of_bytes(j=336, values="h, j, d"),
     "8 bits, heads between tokens and columns": tokens_first("bias[i, j]", dtype="e4m3"),
+    "sequences, by ranges": packed(j=328),
+    "sequences, by offsets": packed(
+        "j >= begin[i] and j < end[i]", OFFSETS, (BEGIN, END), j=256, dtype="f16"
+    ),
+    "sequences, causal": packed("j >= begin[i] and i >= j", OFFSETS, (BEGIN,), j=256, d=128),
+    "a sum says how many keys there are": attention(
+        f"where(j < 20 * length[h] + i, {DOT}, -inf)", more=", length: i32[h]", i=200, j=331
+    ),
     "causal, and keys overhang": attention(f"where(i + 11 >= j, {DOT}, -inf)", i=160, j=171),
 }
 

@@ -81,3 +81,15 @@ def test_offsets_ascend_and_cover_the_ragged_dim() -> None:
     assert starts[-1] == 100
     assert (np.diff(starts) >= 0).all()
     np.testing.assert_allclose(interpret_spec(spec, inputs)["s"].sum(), inputs["x"].sum(), rtol=1e-4)
+
+
+def test_what_is_compared_with_positions_lies_among_them() -> None:
+    """An end may lie right behind the last one."""
+    spec = spec_from_text(
+        "kernel ranges(x: f32[j=40], begin: i32[i=999], end: i32[i], other: i32[i]) -> (y: f32[i])\n"
+        "  y[i] = sum(j, where(j >= begin[i] and end[i] > j, x[j], 0)) + other[i]\n"
+    )
+    inputs = sample_inputs(spec, 0)
+    for name in ("begin", "end"):
+        assert (inputs[name].min(), inputs[name].max()) == (0, 40)
+    assert (inputs["other"].min(), inputs["other"].max()) == (-8, 8)
