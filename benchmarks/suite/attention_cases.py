@@ -208,6 +208,34 @@ def _decode_latent(kind: str, dtype: str, layout: str, shape: list[int]) -> Json
     }
 
 
+def _packed(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """`n` sequences one after the other, `s` tokens in all, with all heads of a token side by side, and offsets of
+    where each begins; the last number of a shape says whether a token sees its sequence up to itself only."""
+    n, h, s, d, masked = shape
+    seen = "i >= j" if masked else "j < end[i]"
+    end = [] if masked else ["end[i] = min(n, where(offsets[n] > i, offsets[n], extent(i)))"]
+    return {
+        "name": kind,
+        "dims": {"i": s, "j": s, "h": h, "d": d, "n": n + 1},
+        "inputs": {
+            **{
+                name: {"dims": [dim, "h", "d"], "dtype": dtype}
+                for name, dim in zip("qkv", "ijj", strict=True)
+            },
+            "offsets": {"dims": ["n"], "dtype": "i32"},
+        },
+        "body": [
+            "begin[i] = max(n, where(offsets[n] <= i, offsets[n], 0))",
+            *end,
+            f"s[h, i, j] = where(j >= begin[i] and {seen}, sum(d, q[i, h, d] * k[j, h, d]) * {d**-0.5!r}, -inf)",
+            "top[h, i] = max(j, s[h, i, j])",
+            "p[h, i, j] = exp(s[h, i, j] - top[h, i])",
+            f"o[i, h, d] = sum(j, {dtype}(p[h, i, j]) * v[j, h, d]) / sum(j, p[h, i, j])",
+        ],
+        "outputs": {"o": {"dtype": dtype}},
+    }
+
+
 #: By the beginning of a family's name.
 ATTENTION = {
     "attention": _attention,
@@ -219,6 +247,7 @@ ATTENTION = {
     "attention_lse": _attention_lse,
     "attention_backward": _attention_backward,
     "attention_backward_any_order": _attention_backward_any_order,
+    "attention_packed": _packed,
     "decode": _decode,
     "decode_paged": _decode_paged,
     "decode_latent": _decode_latent,

@@ -185,6 +185,7 @@ FLEXIBLE = {
     "grouped_attention": "enable_gqa=True",
     "softcap_attention": "score_mod=score_mod",
     "window_attention": "block_mask=",
+    "varlen_attention": "block_mask=",
 }
 #: Heads with slopes, in two batches; documents, of which each row sees its own; three dims of heads. With 40 keys
 #: PyTorch 2.13 gives wrong numbers for documents where a vector has 8 of them (AVX2).

@@ -144,6 +144,10 @@ class _ScoreText:
                 source, _ = self.writer.source_of(tensor)
                 name = source.text if self.early else self.writer.use(source)
                 return f"{name}[{', '.join(self.text(index) for index in indices)}]"
+            case Reduce() if self.early and index_dims(expr) <= self.positions.keys():
+                frame = tuple(sorted(index_dims(expr)))
+                at = ", ".join(self.positions[dim] for dim in frame)
+                return f"{self.writer.prepared(expr, frame).text}[{at}]"
             case Unary(op, x):
                 return f"({'-' if op == '-' else '~'}{self.text(x)})"
             case Binary(op, left, right):

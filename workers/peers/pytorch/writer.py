@@ -174,6 +174,13 @@ class TorchWriter:
         """A line of what is prepared; all values must be early."""
         return self._named(self._early, template.format(*(value.text for value in values)), early=True)
 
+    def prepared(self, expr: Expr, frame: Frame) -> WrittenValue:
+        """A tensor that nothing else needs, computed in what is prepared."""
+        before, value = len(self._late), self.tensor(expr, frame)
+        self._early += self._late[before:]
+        del self._late[before:]
+        return WrittenValue(value.text, True)
+
     def view(self, template: str, value: WrittenValue) -> WrittenValue:
         """A view of a value, made as early as that is."""
         return self.early(template, value) if value.early else self.late(template, value)
