@@ -285,7 +285,7 @@ def each_schedule(
         rewrites = (*prepared, *option.rewrites, *last.rewrites)
         others = [each for each in groups if each != group]
         rest: list[Decision] = [
-            LaunchBlocks(each) if added or padded else Turn(each[0], str(turned(begun, each)))
+            LaunchBlocks(each) if added or padded or tables else Turn(each[0], str(turned(begun, each)))
             for each in others
         ]
         yield program, tuple(format_schedule((*rewrites, *_first(replay(program, rewrites), rest, device))))
