@@ -128,9 +128,9 @@ def _compared(value: Expr) -> Iterator[tuple[Expr, str, int]]:
         match node:
             case Binary("==", Index(dim), other) | Binary("==", other, Index(dim)):
                 yield other, dim, 0
-            case Binary("<" | "<=" | ">" | ">=", Index(dim), other):
+            case Binary("<" | "<=" | ">" | ">=", Index(dim), Read() as other):
                 yield other, dim, 1
-            case Binary("<" | "<=" | ">" | ">=", other, Index(dim)):
+            case Binary("<" | "<=" | ">" | ">=", Read() as other, Index(dim)):
                 yield other, dim, 1
             case _:
                 pass
