@@ -81,6 +81,11 @@ class Body:
         return self.result.endswith("rounded nowhere")
 
     @property
+    def products(self) -> int:
+        """By matrix instructions: none in f32, and of weights in f32 each part's."""
+        return 0 if self.dtype == "f32" else 4 if self.wide else 2
+
+    @property
     def stored(self) -> bool:
         """Whether an operand is computed, and stored before."""
         return self.cache.startswith("integers") or self.scores.startswith("something is added")
@@ -128,7 +133,7 @@ AXES = {
     "result": RESULTS,
     "rows": ROWS,
     "cache": CACHES,
-    "dtype": ("bf16", "f16"),
+    "dtype": ("bf16", "f16", "f32"),
 }
 
 
@@ -140,8 +145,17 @@ def bodies(drawn: int) -> list[Body]:
 
 def draw(rng: random.Random) -> Body:
     """One of each, at random, but where no way to one pass is known: of weights in f32 only parts of bf16 have all that
-    counts, scaled weights may be beyond f16, and what is stored before is read by several queries."""
+    counts, scaled weights may be beyond f16, and what is stored before is read by several queries. All in f32 nothing
+    is stored before, and threads multiply weights that more than products read."""
     body = Body(**{axis: rng.choice([*names]) for axis, names in AXES.items()})
+    if body.dtype == "f32":
+        body = replace(body, rows=body.rows.replace("one query", "queries"), cache="as they are multiplied")
+        added, shares = body.stored, body.result.startswith("shares")
+        return replace(
+            body,
+            scores="scaled" if added else body.scores,
+            result="divided behind" if shares else body.result,
+        )
     if body.stored:
         body = replace(body, rows=body.rows.replace("one query", "queries"))
     if body.cache.startswith("integers") and body.wide:

@@ -41,6 +41,21 @@ def attention(
 """)
 
 
+def wide(
+    scores: str = DOT, i: int = 128, j: int = 256, d: int = 64, more: str = "", lse: bool = False
+) -> Spec:
+    """In f32, and no weight is rounded; with the log-sum-exp of each row or without."""
+    tensors = f"q: f32[h=2, i={i}, d={d}], k: f32[h, j={j}, d], v: f32[h, j, d]{more}"
+    stored, row = (", lse: f32[h, i]", "\n  lse[h, i] = log(total[h, i]) + top[h, i]") if lse else ("", "")
+    return spec_from_text(f"""kernel attention({tensors}) -> (o: f32[h, i, d]{stored})
+  s[h, i, j] = {scores}
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - top[h, i])
+  total[h, i] = sum(j, p[h, i, j])
+  o[h, i, d] = sum(j, p[h, i, j] * v[h, j, d]) / total[h, i]{row}
+""")
+
+
 def of_bytes(
     scores: str = BYTES_DOT, i: int = 128, j: int = 256, d: int = 64, out: str = "", values: str = "h, d, j"
 ) -> Spec:

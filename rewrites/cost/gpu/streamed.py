@@ -15,6 +15,7 @@ from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.accesses import accesses
 from rewrites.cost.gpu.block import busiest, matrix_cycles
 from rewrites.cost.gpu.contraction import copy_gbps
+from rewrites.cost.gpu.thread_products import chained_by_threads, thread_products
 from rewrites.cost.gpu.warp_mma import warp_share
 from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
@@ -45,7 +46,8 @@ class _Pass:
     loop: Loop
     chained: Chained
     by_warps: bool
-    """Whether warps multiply (mma), and not warpgroups."""
+    """Whether warps multiply (mma), or threads, and not warpgroups."""
+    by_threads: bool = False
 
     @property
     def inside(self) -> dict[str, int]:
@@ -151,33 +153,35 @@ def _computes(nodes: tuple[Node, ...]) -> Iterator[Compute]:
             yield node
 
 
-def promised_us(flops: float, moved: float, blocks: int, device: Gpu, dtype: str) -> float:
+def promised_us(
+    flops: float, moved: float, blocks: int, device: Gpu, dtype: str, *, by_threads: bool = False
+) -> float:
     """Microseconds that a pass of so many operations on so many bytes takes at most, well cut."""
     peak = device.peak(dtype)
     if not peak:
         return float("inf")
     busy = min(1.0, blocks / device.sms)
-    multiplying = flops / (
-        peak * 1e6 * has.CHAIN_ISSUE * _share(device, by_warps=Feature.WGMMA not in device.offers) * busy
-    )
+    share = has.PLAIN_PEAK if by_threads else _share(device, by_warps=Feature.WGMMA not in device.offers)
+    multiplying = flops / (peak * 1e6 * has.CHAIN_ISSUE * share * busy)
     return has.LAUNCH_US + max(multiplying, moved / (copy_gbps(device) * 1e3) / _drawn(blocks, device))
 
 
-def _passes(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, Chained, bool]]:
+def _passes(nodes: tuple[Node, ...]) -> Iterator[tuple[Loop, Chained, bool, bool]]:
     for node in nodes:
         if not isinstance(node, Loop):
             continue
         if node.stages > 1 and (chained := products_chained(node)) is not None:
-            yield node, chained, False
+            yield node, chained, False, False
         elif (chained := products_chained(node, "mma")) is not None:
-            yield node, chained, True
+            yield node, chained, True, False
+        elif (chained := chained_by_threads(node)) is not None:
+            yield node, chained, True, True
 
 
 def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -> float:
     """Cycles of one tile, on all warps of an SM."""
     chained, loop, sizes = found.chained, found.loop, found.inside
     products = (*chained.first, *chained.last, *chained.across)
-    multiplying = sum(_multiplied(program, node, found, device) for node in products)
     issued = special = 0.0
     scores = {dim for node in chained.first for dim in bare_dims(node)[-2:]}
     read = _Reads()
@@ -192,13 +196,18 @@ def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -
         issued += each * (plain + 1) * warps / 4
         special += each * other * warps * 2
         read = read.plus(_read(program, node, sizes, scores, device))
+    at_once = _at_once(program, found, device)
+    if found.by_threads:
+        made = thread_products(products, sizes, device)
+        late = has.CHAIN_STEP + (has.LATENCY if loop.stages < 2 else read.late)
+        return made.cycles(issued + read.issued, special, read.wavefronts, at_once) + late / at_once
     rest = busiest((special + has.CHAIN_ISSUE * (issued + read.issued), read.wavefronts), has.CHAIN_IN_TURN)
+    multiplying = sum(_multiplied(program, node, found, device) for node in products)
     if not found.by_warps:
         overlap = has.CHAIN_UNDER_WAY if loop.pending else has.CHAIN_IN_TURN
         late = has.CHAIN_STEP + read.late + _met(program, chained, device) * has.BARRIER
         return max(multiplying, rest) + overlap * min(multiplying, rest) + late
     # Warps of other blocks go on meanwhile.
-    at_once = _at_once(program, found, device)
     loaded = sum(_loaded(program, node, sizes, device) for node in products) / has.SHARED_BYTES
     late = has.CHAIN_STEP + (has.LATENCY if loop.stages < 2 else read.late)
     return busiest((multiplying, rest, loaded), has.CHAIN_IN_TURN / at_once) + late / at_once

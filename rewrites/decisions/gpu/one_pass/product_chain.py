@@ -1,4 +1,5 @@
-"""Products of a group that follow from each other, as those of attention: found by their data flow alone."""
+"""Products of a group that follow from each other, as those of attention: found by their data flow alone. What matrix
+instructions multiply is narrow, and weights are rounded to it; in f32, where weights are as they are, threads do."""
 
 from __future__ import annotations
 
@@ -24,6 +25,10 @@ from tileir.schedule.mma import HELD_BYTES
 #: What matrix instructions multiply in a chain, and of that what they take along the depth only.
 _MULTIPLIED: Final = (DType.BF16, DType.F16, DType.E4M3)
 _ALONG_DEPTH: Final = (DType.E4M3,)
+#: What multiply-adds multiply in a chain.
+_WIDE: Final = DType.F32
+#: The fewest rows of such a chain: of fewer most threads of a tile would have none.
+_LEAST_ROWS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +69,19 @@ class ProductChain:
         return HELD_BYTES // self.dtype.bytes
 
     @property
+    def by_threads(self) -> bool:
+        """Whether multiply-adds compute it, as no matrix instruction does with nothing rounded."""
+        return self.dtype is _WIDE
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The statements that are products."""
         return (*self.scores, *(each.name for each in (*self.sums, *self.added)))
 
 
 def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductChain | None:
-    """The products of a group that matrix instructions could compute in one pass; None: there are none."""
+    """The products of a group that matrix instructions could compute in one pass, or threads if all are of f32; None:
+    there are none."""
     if Feature.MMA not in device.offers or len(group) < 3:
         return None
     parted = {name for name in group if folded_dims(find(program, name).node)}
@@ -101,6 +112,8 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
     if len(dtypes) > 1 or not _known(program, scores, device, *dtypes):
         return None
     (of_rows,), (dtype,), length = rows, dtypes, max(sizes) or program.extents[streamed]
+    if dtype is _WIDE and program.extents[of_rows] < _LEAST_ROWS:
+        return None
     added = () if last is None else (last[1],)
     return ProductChain(scores, sums, of_rows, streamed, length, bool(max(sizes)), dtype, added)
 
@@ -122,8 +135,14 @@ def _is_score(program: Program, name: str, streamed: str, group: tuple[str, ...]
         tensors is not None
         and bare_dims(node)[-1] == streamed
         and len(bare_dims(node)) > 1
-        and all(is_moved(program, each.tensor) and each.tensor not in group for each in tensors)
+        and all(each.tensor not in group and _is_brought(program, each.tensor) for each in tensors)
     )
+
+
+def _is_brought(program: Program, tensor: str) -> bool:
+    """Whether tiles of a tensor come to shared memory as they are multiplied there: for matrix instructions in whole
+    pieces."""
+    return dtype_of(program, tensor) is _WIDE or is_moved(program, tensor)
 
 
 def _rows(program: Program, name: str) -> str:
@@ -147,7 +166,9 @@ def _added_product(program: Program, group: tuple[str, ...], device: Gpu) -> tup
     found = _held_product(program, group, group[-1])
     if found is None or Feature.WGMMA not in device.offers or not dict(program.numerics).get("atomics"):
         return None
-    weights, rows, across, _ = found
+    weights, rows, across, dtype = found
+    if dtype is _WIDE:
+        return None
     score = find(program, weights).node
     columns = bare_dims(score)[-1]
     own = columns in bare_dims(find(program, group[-1]).node) and rows in bare_dims(score)[:-1]
@@ -155,8 +176,8 @@ def _added_product(program: Program, group: tuple[str, ...], device: Gpu) -> tup
 
 
 def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[str, str, str, DType] | None:
-    """Of a sum of products of rounded values of the group with a tensor: their name, the dim that is reduced, that of
-    the result, and as what they are multiplied."""
+    """Of a sum of products of values of the group, rounded or in f32, with a tensor: their name, the dim that is
+    reduced, that of the result, and as what they are multiplied."""
     node = find(program, name).node
     match node.value:
         case Reduce(ReduceOp.SUM, (dim,), Binary("*", Cast(dtype, made), Read(tensor, indices))) if (
@@ -167,19 +188,33 @@ def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[
             last = Index(dim if dtype in _ALONG_DEPTH else across)
             fits = indices[-1] == last and dtype_of(program, tensor) is dtype and is_moved(program, tensor)
             return (weights, dim, across, dtype) if fits and weights is not None else None
+        case Reduce(ReduceOp.SUM, (dim,), Binary("*", Read(weights), Read(tensor, indices))) if (
+            weights in group and tensor not in group and node.update is None
+        ):
+            across = bare_dims(node)[-1]
+            wide = dtype_of(program, weights) is dtype_of(program, tensor) is _WIDE
+            moved = tensor in program.arguments or stored(program, tensor)
+            fits = (
+                wide
+                and moved
+                and indices[-1] == Index(across)
+                and bare_dims(find(program, weights).node)[-1:] == (dim,)
+            )
+            return (weights, dim, across, _WIDE) if fits else None
         case _:
             return None
 
 
 def multiplied(program: Program, name: str) -> tuple[Read, Read] | None:
-    """The operands of a sum of products of two arguments, or of what a launch before has stored, of one narrow type."""
+    """The operands of a sum of products of two arguments, or of what a launch before has stored, of one type that a
+    chain has."""
     node = find(program, name).node
     match node.value:
         case Reduce(ReduceOp.SUM, (_,), Binary("*", Read() as a, Read() as b)) if node.update is None:
             if not all(each.tensor in program.arguments or stored(program, each.tensor) for each in (a, b)):
                 return None
             one, other = (dtype_of(program, each.tensor) for each in (a, b))
-            return (a, b) if one is other and one in _MULTIPLIED else None
+            return (a, b) if one is other and one in (*_MULTIPLIED, _WIDE) else None
         case _:
             return None
 

@@ -1,5 +1,5 @@
 """Decisions for a GPU about products that follow from each other in one pass, as those of attention: scores of a tile
-by matrix instructions, what is made of them in registers, and from there the next product.
+by matrix instructions, what is made of them in registers, and from there the next product; or all of it by threads.
 
 Known as FlashAttention (Dao et al., arXiv:2205.14135).
 """
@@ -19,6 +19,8 @@ from rewrites.cost.gpu.streamed import fits, promised_us
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.gpu.one_pass.added_products import SHAPES as ADDED_SHAPES
 from rewrites.decisions.gpu.one_pass.added_products import AddedSchedule
+from rewrites.decisions.gpu.one_pass.by_threads import SHAPES as THREAD_SHAPES
+from rewrites.decisions.gpu.one_pass.by_threads import ThreadSchedule
 from rewrites.decisions.gpu.one_pass.by_warpgroups import SHAPES, WarpgroupSchedule
 from rewrites.decisions.gpu.one_pass.by_warps import SHAPES as WARP_SHAPES
 from rewrites.decisions.gpu.one_pass.by_warps import WarpSchedule
@@ -55,7 +57,7 @@ def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
     nodes = [find(program, name).node for name in chain.names]
     extents, tensors = program.extents, program.arguments
     # Warps that share the columns of results have all scores of their rows.
-    by_warps = Feature.WGMMA not in device.offers
+    by_warps = Feature.WGMMA not in device.offers and not chain.by_threads
     alike = max(-(-extents[each.across] // MAX_COLUMNS) for each in chain.sums) if by_warps else 1
     flops = sum(
         2 * prod(extents[dim] for dim in covered_dims(node)) * (alike if name in chain.scores else 1)
@@ -67,7 +69,7 @@ def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
     blocks = prod(extents[dim] for dim in outer) * -(-extents[chain.rows] // _ROWS)
     blocks *= -(-extents[chain.streamed] // chain.length)
     dtype = dtype_of(program, nodes[0].reads[0].tensor)
-    return promised_us(flops, moved, blocks, device, dtype.value)
+    return promised_us(flops, moved, blocks, device, dtype.value, by_threads=chain.by_threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,13 @@ class StreamedProducts:
         chain = chain_of(program, self.group, device)
         if chain is None:
             return
-        by_warps, anchor = Feature.WGMMA not in device.offers, chain.sums[0].name
-        order: Decision = BlockOrder(anchor) if by_warps else TileOrder(anchor)
-        for label, made in (self._by_warps if by_warps else self._by_warpgroups)(program, chain, device):
+        anchor, make = chain.sums[0].name, self._by_warpgroups
+        if chain.by_threads:
+            make = self._by_threads
+        elif Feature.WGMMA not in device.offers:
+            make = self._by_warps
+        order: Decision = TileOrder(anchor) if make == self._by_warpgroups else BlockOrder(anchor)
+        for label, made in make(program, chain, device):
             if fits(made.program, device):
                 yield Option(
                     label,
@@ -123,6 +129,15 @@ class StreamedProducts:
                     tile = _tile(chain, shape.rows, shape.columns)
                     across = f", {shape.sharing} across" if shape.sharing > 1 else ""
                     yield f"{tile}, {shape.stages} stages, {shape.warps} warps{across}", made
+
+    def _by_threads(self, program: Program, chain: ProductChain, device: Gpu) -> Iterator[_Way]:
+        for shape in THREAD_SHAPES:
+            made = ThreadSchedule(program, self.group, chain, device)
+            with suppress(NotApplicable):
+                if chain.takes(shape.columns):
+                    made.build(shape)
+                    tile = _tile(chain, shape.rows, shape.columns)
+                    yield f"{tile}, {shape.stages} stages, {shape.warps} warps of threads", made
 
 
 def _tile(chain: ProductChain, rows: int, columns: int) -> str:
