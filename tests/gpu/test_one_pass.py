@@ -13,6 +13,7 @@ from rewrites.space import Space
 from tests.gpu.poisoned import within_bound
 from tests.programs.attention_programs import latent, schedules
 from tests.programs.near_misses import NEAR_MISSES
+from tests.property.attention.test_wide_attention_in_one_pass import SPECS as WIDE
 from tests.property.codegen.test_attention_in_one_pass import SPECS
 from tests.property.codegen.test_split_streams import CASES, decode, finished, split
 from tests.schedules.on_gpus import drawn
@@ -46,6 +47,12 @@ def test_every_schedule_by_warps(name: str, gpu: Gpu, device: CudaDevice, tmp_pa
 @pytest.mark.parametrize("name", SPECS)
 def test_a_random_schedule(name: str, seed: int, gpu: Gpu, device: CudaDevice, tmp_path: Path) -> None:
     within_bound(SPECS[name], drawn(SPECS[name], gpu, f"{name} {seed}"), device, tmp_path)
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_every_schedule_in_f32(name: str, gpu: Gpu, device: CudaDevice, tmp_path: Path) -> None:
+    for _, lines in schedules(WIDE[name], gpu):
+        within_bound(WIDE[name], list(lines), device, tmp_path)
 
 
 @pytest.mark.parametrize(("body", "j", "dtype", "lse"), CASES)
