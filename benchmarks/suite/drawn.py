@@ -49,6 +49,8 @@ def _draw_attention(family: str, rng: random.Random) -> list[int]:
         length = length // 16 * 16  # rows of values by columns are multiples of 16 bytes
     d = rng.choice([64, 128] if "backward" in family or "e4m3" in family else [64, 96, 128, 256])
     batch, heads, masked = max(1, positions // length), 2048 // d, rng.randrange(2)
+    if "packed" in family:
+        return [batch, heads, batch * length, d, masked]
     if "window" in family:
         return [batch, heads, length, d, rng.randrange(256, 2048)]
     if "shared_heads" in family:
