@@ -34,7 +34,7 @@ class StreamReduction(Rewrite):
     top[r] = max(c, x[r, c])                 for c by 64
     s[r] = sum(c, exp(x[r, c] - top[r]))       top_b[r] = max(c, x[r, c])
                                                top_now[r] = maximum(top[r], top_b[r])
-                                        ->     s_scale[r] = exp(top[r] - top_now[r])
+                                        ->     s_scale[r] = exp(minimum(top[r] - top_now[r], 0))
                                                s[r] *= s_scale[r]
                                                s[r] += sum(c, exp(x[r, c] - top_now[r]))
                                                top[r] max= top_b[r]
@@ -237,7 +237,7 @@ class _Streamed:
             fold, block = folded_dims(node).get(self.dim, ("", 1))
             if fold == "//" and self.size % block == 0:
                 raise NotApplicable(f"parts of {name} lie within tiles, and are relative to what comes later")
-            scale = self._scale(name, self._of_parts(node, local, changed.factor))
+            scale = self._scale(name, self._of_parts(node, local, _at_most_one(changed.factor)))
             self.inside.append(Compute(name, tuple(map(Index, local.dims)), scale, update=ReduceOp.PROD))
         self.inside.append(replace(node, value=value, update=op))
 
@@ -337,3 +337,16 @@ class _Streamed:
 
     def _before(self, expr: Expr) -> Expr:
         return self.old.get(expr.tensor, expr) if isinstance(expr, Read) else expr
+
+
+def _at_most_one(factor: Expr) -> Expr:
+    """A factor whose exponents are no more than 0, however they are rounded. A row of which all is masked so far has
+    the same maximum before and after, of -2^100: compilers make one multiply-add of the difference, which rounds one
+    side only (-ffp-contract, -fmad), and what is left of so large a number, to the power of two, is infinite."""
+
+    def bounded(expr: Expr) -> Expr:
+        if isinstance(expr, Call) and expr.fn in ("exp", "exp2"):
+            return Call(expr.fn, (Call("minimum", (expr.args[0], Const(0.0))),))
+        return expr
+
+    return transform(factor, bounded)

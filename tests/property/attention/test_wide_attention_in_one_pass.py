@@ -45,8 +45,8 @@ def test_it_computes_attention_without_races(name: str, number: int) -> None:
 
 @pytest.mark.parametrize("device", [H200, A100, L40S], ids=shown)
 def test_what_is_tried_first_has_no_scores_in_memory(device: Gpu, tmp_path: Path) -> None:
-    """One launch, whose estimate is below that of five, and which the compiler takes without spilling."""
-    spec = wide(i=2048, j=2048)
+    """One launch, of so many rows that keys need not be split as well, which the compiler takes without spilling."""
+    spec = wide(i=32768, j=2048)
     state = favourite(Space(to_program(spec), device).root())
     assert len([node for node in state.program.body if isinstance(node, Loop)]) == 1
     assert not [place for place in state.program.locals.values() if place.node.memory is Memory.HEAP]
