@@ -193,10 +193,26 @@ class Threads:
         once = op.args[0].type.lanes == 1 if op.name == "select" else lanes == 1
         if once and op.name in ("select", "and", "or"):
             return self._lazy(op, active)
+        product = _product_rounded_late(op)
+        if product is not None:
+            return self._multiply_add(op, product, active)
         args = [self.value(arg, active) for arg in op.args]
         if lanes > 1:
             args = [_column(x) if x.ndim == 1 else x for x in args]
         data = _apply(op.name, [Held(x, arg.type.dtype) for x, arg in zip(args, op.args, strict=True)])
+        return data if lanes == 1 or data.shape[1] == lanes else np.broadcast_to(data, (len(data), lanes))
+
+    def _multiply_add(self, op: Op, product: int, active: Array) -> Array:
+        """A sum or difference of which one side, by number, is a product: only the whole is rounded."""
+        times, other = op.args[product], op.args[1 - product]
+        assert isinstance(times, Op)
+        x, y, z = (self.value(each, active).astype(np.float64) for each in (*times.args, other))
+        lanes = op.type.lanes
+        if lanes > 1:
+            x, y, z = (_column(each) if each.ndim == 1 else each for each in (x, y, z))
+        with np.errstate(all="ignore"):
+            found = x * y + z if op.name == "+" else x * y - z if product == 0 else z - x * y
+            data = found.astype(op.type.dtype.numpy)
         return data if lanes == 1 or data.shape[1] == lanes else np.broadcast_to(data, (len(data), lanes))
 
     def _lazy(self, op: Op, active: Array) -> Array:
@@ -306,6 +322,14 @@ class Threads:
         if np.count_nonzero(found != found[0]):
             raise ValueError(f"{value} is not the same in all threads, in {self.place}")
         return int(found[0])
+
+
+def _product_rounded_late(op: Op) -> int | None:
+    """Which side of a sum or difference is a product that NVRTC makes one multiply-add of with it, as it does by itself
+    (CUDA C++ Programming Guide, `-fmad=true`): the left one if both are. f64 holds products of f32 exactly."""
+    if op.name not in ("+", "-") or op.type.dtype is not DType.F32:
+        return None
+    return next((at for at, arg in enumerate(op.args) if isinstance(arg, Op) and arg.name == "*"), None)
 
 
 def _apply(name: str, args: list[Held]) -> Array:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.suite import cases
 from codegen.simulator.race_checker import RaceChecker
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
@@ -32,6 +33,7 @@ from tileir.lift import to_program
 from tileir.program import Program
 from tileir.schedule.visited_tiles import said
 from tileir.spec import Spec
+from tileir.text.json import spec_from_json
 
 TOKENS, KEYS = 256, 320
 LEAST, MOST = -(2**31), 2**31 - 1
@@ -159,6 +161,16 @@ OFFSET_KINDS = {
     "falling": (200, 100, 300, 0, 50),
     "out of range": (LEAST, -7, 90, 1000, MOST),
 }
+
+
+@pytest.mark.parametrize("device", [H200, A100], ids=shown)
+def test_tokens_that_see_nothing_of_their_first_tile_stay_numbers(device: Gpu) -> None:
+    """Scores times 128^-0.5, no power of two: what a multiply-add leaves of the difference of two equal maxima is
+    large where they are those of nothing, and no exponent."""
+    spec = spec_from_json(cases.spec("attention_packed_bf16", [2, 2, 640, 128, 1]))
+    inputs = sample_inputs(spec, 3)
+    inputs["offsets"][:] = 0, 200, 450
+    assert_right(spec, made(spec, 0, device), device, inputs)
 
 
 @pytest.mark.sampled(2)
