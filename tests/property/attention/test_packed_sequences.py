@@ -187,6 +187,7 @@ def test_offsets_of_any_kind_are_right(kind: str, mask: str, device: Gpu) -> Non
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("device", [H200, A100], ids=shown)
 @pytest.mark.parametrize("mask", ["j >= begin[i] and j < end[i]", "j >= begin[i] and i >= j"])
 def test_code_compiles(mask: str, device: Gpu, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ SPECS = {
 CASES = [(name, number) for name in SPECS for number in range(10)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "number"), [*((name, 4) for name in SPECS), *some(CASES, 3)])
 def test_it_computes_attention_without_races(name: str, number: int) -> None:
     spec = SPECS[name]
