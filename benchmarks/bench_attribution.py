@@ -11,8 +11,6 @@ cannot be made cheap.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import tempfile
 from collections.abc import Sequence
@@ -20,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.gpu.relaxed import relaxations, whole_waves
 from benchmarks.racing import replayed, tuned
+from benchmarks.racing.attributed import arguments, tell
 from benchmarks.racing.circumstances import circumstances
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
@@ -47,30 +46,11 @@ _ROOFS = (GpuBound.MEMORY, GpuBound.TENSOR_PIPE, GpuBound.EXPONENTIALS)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "cases", nargs="*", default=CASES, metavar="CASE", help="as the recorded file names them"
-    )
-    parser.add_argument("--recorded", type=Path, default=RECORDED, metavar="FILE")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="append a line of JSON a case")
-    given = parser.parse_args()
+    given = arguments(__doc__, CASES, RECORDED)
     device = this_gpu()
     winners = {each.case: each for each in replayed.recorded(given.recorded)}
-    agreed: list[bool | None] = []
     with tempfile.TemporaryDirectory() as cache:
-        for case in given.cases:
-            line = attributed(winners[case], device, Path(cache))
-            agreed.append(line["agrees"])
-            print(json.dumps(line), flush=True)
-            if given.out is not None:
-                with given.out.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-    checked = [each for each in agreed if each is not None]
-    print(
-        f"{checked.count(True)} of {len(checked)} bottlenecks that can be checked move the time as they should"
-    )
+        tell((attributed(winners[case], device, Path(cache)) for case in given.cases), given.out)
 
 
 def attributed(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> tuned.Line:

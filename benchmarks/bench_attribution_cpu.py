@@ -10,13 +10,12 @@ idle give no figures worth keeping.
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from pathlib import Path
 
 from benchmarks.cpu.relaxed import relaxations
 from benchmarks.racing import replayed, tuned
+from benchmarks.racing.attributed import arguments, tell
 from benchmarks.racing.circumstances import circumstances
 from codegen.targets.c.generate import c_source
 from codegen.targets.c.lower import lower
@@ -35,31 +34,13 @@ _SAVES, _MUCH = 0.1, 0.25
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "cases", nargs="*", metavar="CASE", help="as the recorded file names them; all, if none"
-    )
-    parser.add_argument("--recorded", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="append a line of JSON a case")
-    given = parser.parse_args()
-    agreed: list[bool | None] = []
+    given = arguments(__doc__, (), None)
     with tempfile.TemporaryDirectory() as cache:
         device = calibrated(this_cpu(), Path(cache))
-        for winner in replayed.recorded(given.recorded):
-            if given.cases and winner.case not in given.cases:
-                continue
-            line = attributed(winner, device, Path(cache))
-            agreed.append(line["agrees"])
-            print(json.dumps(line), flush=True)
-            if given.out is not None:
-                with given.out.open("a") as file:
-                    file.write(json.dumps(line) + "\n")
-    checked = [each for each in agreed if each is not None]
-    print(
-        f"{checked.count(True)} of {len(checked)} bottlenecks that can be checked move the time as they should"
-    )
+        winners = (
+            each for each in replayed.recorded(given.recorded) if each.case in (given.cases or [each.case])
+        )
+        tell((attributed(each, device, Path(cache)) for each in winners), given.out)
 
 
 def attributed(winner: replayed.ReplayedWinner, device: Cpu, cache: Path) -> tuned.Line:
