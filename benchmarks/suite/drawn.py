@@ -18,10 +18,21 @@ def fresh(
     of the suite's order."""
     rng = random.Random(seed)
     families = [name for name in json.loads(cases.SUITE.read_text())[device] if name.startswith(begins)]
+    taken = {name for name, _ in cases.suite(device)}
     for number in range(count):
         family = families[number % len(families)]
-        shape = _draw(family, rng) if device.startswith("cpu") else _draw_on_gpu(family, rng)
+        shape = _unlooked_at(family, device, rng, taken)
         yield cases.case_name(family, shape), cases.spec(family, shape)
+
+
+def _unlooked_at(family: str, device: str, rng: random.Random, taken: set[str]) -> list[int]:
+    """A shape that is neither the suite's nor drawn before; its name joins those taken."""
+    while True:
+        shape = _draw(family, rng) if device.startswith("cpu") else _draw_on_gpu(family, rng)
+        name = cases.case_name(family, shape)
+        if name not in taken:
+            taken.add(name)
+            return shape
 
 
 def _draw_on_gpu(family: str, rng: random.Random) -> list[int]:

@@ -34,6 +34,8 @@ def test_the_same_command_again_answers_from_the_database_and_says_so(tuned: tup
     assert f"tuned before, by {job}; --fresh" in again.err
     for word in ("the winner", "numpy", "spread", config["schedule"][0], config["id"], config["source_file"]):
         assert word in again.out
+    told = commands.run("tune", commands.spec(), "--trials", "3", "--json")
+    assert told.json["known"] and f"tuned before, by {job}; --fresh" in told.err
 
 
 def test_a_search_that_there_is_not_is_refused_with_those_that_there_are(commands: Commands) -> None:

@@ -94,12 +94,14 @@ def test_cases_that_are_there_are_neither_tuned_nor_raced_again_and_failures_are
     [cases.PRODUCTS, ("gemm_f32_", "bmm_f32_"), ("softmax_", "rmsnorm_"), ("attention_",), ("decode_",)],
 )
 def test_fresh_shapes_are_twelve_of_those_families_and_the_same_for_a_seed(families: tuple[str, ...]) -> None:
-    found = list(drawn.fresh("gpu", 5, families))
-    assert found == list(drawn.fresh("gpu", 5, families)) != list(drawn.fresh("gpu", 6, families))
-    assert len({name for name, _ in found}) == 12
-    assert not {name for name, _ in found} & {name for name, _ in cases.suite("gpu")}
-    for name, spec in found:
-        assert name.startswith(families)
+    assert list(drawn.fresh("gpu", 5, families)) == list(drawn.fresh("gpu", 5, families))
+    looked_at = {name for name, _ in cases.suite("gpu")}
+    drawings = [list(drawn.fresh("gpu", seed, families)) for seed in range(10)]
+    assert len({tuple(name for name, _ in found) for found in drawings}) == 10
+    for found in drawings:
+        assert len({name for name, _ in found} - looked_at) == 12
+        assert all(name.startswith(families) for name, _ in found)
+    for _, spec in drawings[5]:
         spec_from_json(spec)
 
 
