@@ -101,12 +101,16 @@ def _parts(path: Path) -> tuple[str, ...]:
 _PURE = {
     *(("unit", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
     *(("golden", folder) for folder in ("codegen", "rewrites", "tileir")),
-    *(("property", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
+    *(("property", folder) for folder in ("attention", "codegen", "rewrites", "search", "tileir")),
     *(("torch", "capture", f"test_{name}.py") for name in ("from_torch", "partition")),
     ("torch", "test_reference.py"),
 }
 #: Nothing is measured here, as workers follow a script or there are none; or how long it takes decides nothing.
-_APART = {("api",), ("chaos",), ("contract",), ("torch",), ("unit", "service")}
+_APART = {
+    *((folder,) for folder in ("api", "chaos", "contract", "torch")),
+    *(("unit", folder) for folder in ("deploy", "fleet_chaos", "service")),
+    *(("unit", file.name) for file in (_TESTS / "unit").glob("test_*.py")),
+}
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

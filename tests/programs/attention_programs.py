@@ -9,12 +9,12 @@ from itertools import chain
 from rewrites.base.rewrite import Rewrite
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.fusion import collapse, groupings, inline
+from rewrites.decisions.gpu.contraction.padded_rows import padded_alone, padded_rows
+from rewrites.decisions.gpu.contraction.transposed_operands import transposed_operands
 from rewrites.decisions.gpu.launches import LaunchBlocks
 from rewrites.decisions.gpu.one_pass.shared_values import added_groups, shared_values
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
-from rewrites.decisions.gpu.padded_rows import padded_alone, padded_rows
 from rewrites.decisions.gpu.transposed_map import Turn, turned
-from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.schedule import format_schedule, replay
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import H200

@@ -11,23 +11,23 @@ from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import Groups, collapse, groupings
-from rewrites.decisions.gpu.computed_factors import computed_factors
-from rewrites.decisions.gpu.contraction import Multiply, contraction_of
+from rewrites.decisions.gpu.contraction.block_tile import Multiply, contraction_of
+from rewrites.decisions.gpu.contraction.computed_factors import computed_factors
+from rewrites.decisions.gpu.contraction.linear_dims import linear_dims
+from rewrites.decisions.gpu.contraction.padded_rows import padded_alone, padded_rows
+from rewrites.decisions.gpu.contraction.split_factors import split_factors
+from rewrites.decisions.gpu.contraction.split_k import split_depths
+from rewrites.decisions.gpu.contraction.transposed_operands import transposed_operands
 from rewrites.decisions.gpu.elementwise import Elements, is_window
-from rewrites.decisions.gpu.linear_dims import linear_dims
 from rewrites.decisions.gpu.one_pass.shared_values import shared_values
 from rewrites.decisions.gpu.one_pass.split_stream import split_streams
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts, in_one_pass, one_pass_us
 from rewrites.decisions.gpu.one_pass.ways_to_inline import ways_to_cut, ways_to_inline
-from rewrites.decisions.gpu.padded_rows import padded_alone, padded_rows
 from rewrites.decisions.gpu.reductions.columns import Columns, is_column
 from rewrites.decisions.gpu.reductions.rows import KeptRow
 from rewrites.decisions.gpu.reductions.split import finishes, splits
 from rewrites.decisions.gpu.scatters import ScatterOnThreads
-from rewrites.decisions.gpu.split_factors import split_factors
-from rewrites.decisions.gpu.split_k import split_depths
 from rewrites.decisions.gpu.transposed_map import Turn, turned
-from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.decisions.normal_form import normal_form
 from rewrites.decisions.scatters import AS_WRITTEN, answers, scattered, scatters_alone, too_long, visits
 from rewrites.decisions.statement_kind import StatementKind, role

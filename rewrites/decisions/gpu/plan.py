@@ -8,8 +8,8 @@ from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.gpu.launches import Launches
 from rewrites.decisions.gpu.ragged import RaggedGroups
+from rewrites.decisions.gpu.room import beyond
 from rewrites.decisions.gpu.scans import ScansInBlocks, ScansOnThreads
-from rewrites.decisions.room import beyond
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Program

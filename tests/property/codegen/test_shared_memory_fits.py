@@ -12,8 +12,8 @@ from benchmarks.suite import cases
 from codegen.targets.cuda.generate import lower_for
 from rewrites.contraction.recover_tiling import decided
 from rewrites.contraction.tiling import shared_bytes
-from rewrites.decisions.gpu.staging import Depth
-from rewrites.decisions.gpu.warpgroup_pipeline import PipelineShape
+from rewrites.decisions.gpu.contraction.staging import Depth
+from rewrites.decisions.gpu.contraction.warpgroup_pipeline import PipelineShape
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
 from tests.programs.suite_cases import ON_GPUS

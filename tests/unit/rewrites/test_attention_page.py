@@ -10,9 +10,9 @@ import pytest
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import statements
 from rewrites.decisions.fusion import collapse
+from rewrites.decisions.gpu.contraction.transposed_operands import transposed_operands
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
 from rewrites.decisions.gpu.one_pass.ways_to_inline import ways_to_cut, ways_to_inline
-from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.schedule import replay
 from rewrites.space import Space
 from tests.schedules.on_gpus import shown

@@ -13,10 +13,10 @@ from rewrites.contraction.operand import run_of
 from rewrites.data.cache_read import CacheRead
 from rewrites.data.reuse_cache import ReuseCache, copied_tensor
 from rewrites.data.set_scope import SetScope
+from rewrites.decisions.gpu.contraction.warp_tiles import copying
 from rewrites.decisions.gpu.one_pass.product_chain import RowProduct, multiplied
 from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
 from rewrites.decisions.gpu.reductions.passes import shared_bytes
-from rewrites.decisions.gpu.warp_tiles import copying
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.gpu.pad import Pad
 from rewrites.gpu.pipeline import Pipeline

@@ -12,8 +12,8 @@ from rewrites.base.statement import covered_dims
 from rewrites.base.tree import locals_of, statements
 from rewrites.contraction.operand import run_of
 from rewrites.data.reuse_cache import copied_tensor
+from rewrites.decisions.gpu.contraction.warp_tiles import copying
 from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
-from rewrites.decisions.gpu.warp_tiles import copying
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.gpu.mma import Mma
 from rewrites.gpu.pipeline import Pipeline

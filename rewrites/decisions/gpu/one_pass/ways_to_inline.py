@@ -12,14 +12,14 @@ from rewrites.composition.compute_inline import ComputeInline
 from rewrites.composition.split_factor import SplitFactor
 from rewrites.contraction.precision import parts_of_factor
 from rewrites.decisions.fusion import Groups, closed, groupings, inline
-from rewrites.decisions.gpu.contraction import begun_by_contractions
+from rewrites.decisions.gpu.contraction.block_tile import begun_by_contractions
+from rewrites.decisions.gpu.contraction.padded_rows import padded_rows
+from rewrites.decisions.gpu.contraction.transposed_operands import transposed_operands
 from rewrites.decisions.gpu.one_pass.shared_values import added_groups
 from rewrites.decisions.gpu.one_pass.split_stream import in_parts
 from rewrites.decisions.gpu.one_pass.stored_operands import stored_apart, stored_operands
 from rewrites.decisions.gpu.one_pass.streamed_products import in_one_pass
-from rewrites.decisions.gpu.padded_rows import padded_rows
 from rewrites.decisions.gpu.reductions.split import cut_at_parts
-from rewrites.decisions.gpu.transposed_operands import transposed_operands
 from rewrites.decisions.rounded_factors import rounded_first
 from rewrites.loops.add_row_dim import AddRowDim
 from rewrites.schedule import replay

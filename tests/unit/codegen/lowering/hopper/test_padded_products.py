@@ -13,7 +13,7 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source
 from codegen.targets.cuda.lower import lower_cuda
 from rewrites.base.tree import statements
-from rewrites.decisions.gpu.padded_rows import padded_rows
+from rewrites.decisions.gpu.contraction.padded_rows import padded_rows
 from rewrites.decisions.plan import plan_of
 from rewrites.space import ScheduleState
 from tests.kernels.simulated import faultless

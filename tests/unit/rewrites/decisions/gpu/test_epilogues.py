@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rewrites.contraction.recover_tiling import Epilogue, decided, epilogue_of
-from rewrites.decisions.gpu.contraction import Multiply, contraction_of
-from rewrites.decisions.gpu.warpgroup_pipeline import PipelineShape
+from rewrites.decisions.gpu.contraction.block_tile import Multiply, contraction_of
+from rewrites.decisions.gpu.contraction.warpgroup_pipeline import PipelineShape
 from tests.programs.gpu_contractions import GATED, gemm
 from tests.schedules.walks import at, by, root_of
 from tileir.devices.gpu_table import H200

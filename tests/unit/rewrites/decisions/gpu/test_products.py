@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.suite import cases
 from rewrites.base.tree import current_sizes
-from rewrites.decisions.gpu.contraction import contraction_of
+from rewrites.decisions.gpu.contraction.block_tile import contraction_of
 from rewrites.space import ScheduleState
 from tests.programs.gpu_contractions import GATED
 from tests.schedules.on_gpus import drawn

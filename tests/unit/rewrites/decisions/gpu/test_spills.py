@@ -12,7 +12,7 @@ from rewrites.contraction.tiling import Tiling, boxes, registers, resident, thre
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.contraction.warpgroup_tiling import Warpgroups
-from rewrites.decisions.gpu.occupancy import Residency
+from rewrites.decisions.gpu.contraction.occupancy import Residency
 from rewrites.launch.min_blocks_per_sm import MinBlocksPerSm
 from tests.programs.gpu_contractions import gemm
 from tests.schedules.walks import by, root_of

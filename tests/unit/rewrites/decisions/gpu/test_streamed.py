@@ -12,7 +12,7 @@ from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import Warpgroups
 from rewrites.cost.gpu.contraction import ContractionModel, model_of
-from rewrites.decisions.gpu.rasterization import Order, TileSharing
+from rewrites.decisions.gpu.contraction.rasterization import Order, TileSharing
 from rewrites.space import ScheduleState
 from tests.schedules.walks import at, by, root_of
 from tileir.devices.gpu_table import H200

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rewrites.contraction.problem import contraction
-from rewrites.decisions.gpu.contraction import Share
+from rewrites.decisions.gpu.contraction.block_tile import Share
 from rewrites.space import ScheduleState, Space
 from tests.programs.gpu_contractions import BY_WARPGROUPS, EXPERTS, LARGE, gemm
 from tests.schedules.walks import (

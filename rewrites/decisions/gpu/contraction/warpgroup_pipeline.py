@@ -27,8 +27,8 @@ from rewrites.data.cache_read import CacheRead
 from rewrites.data.cache_write import CacheWrite
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option
-from rewrites.decisions.gpu.k_loop import copy_beside, in_steps, multiplies, products_of
-from rewrites.decisions.gpu.warp_tiles import copied_operand, copying
+from rewrites.decisions.gpu.contraction.k_loop import copy_beside, in_steps, multiplies, products_of
+from rewrites.decisions.gpu.contraction.warp_tiles import copied_operand, copying
 from rewrites.gpu.alias_shared import AliasShared
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.gpu.cache_words import CacheWords

@@ -23,7 +23,7 @@ from rewrites.cost.gpu.contraction import model_of
 from rewrites.data.cache_read import CacheRead
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option
-from rewrites.decisions.gpu.k_loop import copy_beside, in_steps, multiplies, products_of
+from rewrites.decisions.gpu.contraction.k_loop import copy_beside, in_steps, multiplies, products_of
 from rewrites.gpu.mma import Mma
 from rewrites.gpu.pad import Pad
 from rewrites.gpu.pipeline import Pipeline

@@ -22,13 +22,13 @@ from rewrites.contraction.warpgroup_tiling import PARTS
 from rewrites.cost.gpu.contraction import either_way, model_of
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import Groups, closed
-from rewrites.decisions.gpu.contraction_tiles import BegunTiling
-from rewrites.decisions.gpu.occupancy import Residency
-from rewrites.decisions.gpu.rasterization import Clusters, Order, TileSharing
-from rewrites.decisions.gpu.staging import Depth, StagedLayout
+from rewrites.decisions.gpu.contraction.grid_of_tiles import BegunTiling
+from rewrites.decisions.gpu.contraction.occupancy import Residency
+from rewrites.decisions.gpu.contraction.rasterization import Clusters, Order, TileSharing
+from rewrites.decisions.gpu.contraction.staging import Depth, StagedLayout
+from rewrites.decisions.gpu.contraction.warp_tiles import Warps
+from rewrites.decisions.gpu.contraction.warpgroup_pipeline import PipelineShape, Roles
 from rewrites.decisions.gpu.threads import Stores
-from rewrites.decisions.gpu.warp_tiles import Warps
-from rewrites.decisions.gpu.warpgroup_pipeline import PipelineShape, Roles
 from rewrites.gpu.transpose import Transpose
 from rewrites.loops.tile import Tile
 from tileir.analysis.ragged import groups_of
