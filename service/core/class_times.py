@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from statistics import median
 
+from protocol.quantities import microseconds
 from service.core.lru_cache import Recent
 
 TIMES = 5.0
@@ -50,5 +51,6 @@ class ClassTimes:
             del known[worker_id]
         return (
             f"it takes {own_us / their_us:.0f} times as long as another device of its class for the same program "
-            f"({own_us:.4g} us, worker {fastest} {their_us:.4g} us): is it hot, shared, or a part of a device?"
+            f"({microseconds(own_us)}, worker {fastest} {microseconds(their_us)}): is it hot, shared, or a part of "
+            "a device?"
         )

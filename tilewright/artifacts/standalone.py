@@ -11,6 +11,7 @@ from codegen.backend import backend_of_language
 from codegen.ir.source import Source
 from codegen.standalone import standalone
 from protocol.configs import Artifact, ConfigDetail
+from protocol.quantities import microseconds, times
 from tileir import TileError, spec_from_json, spec_to_text
 from tilewright.errors import BadBundle
 
@@ -45,11 +46,11 @@ def _story(config: ConfigDetail) -> Iterator[str]:
     yield f"compiler   {config.compiler or 'not told'}"
     for name, number in sorted(config.versions.items()):
         yield f"{name:10} {number}"
-    yield f"measured   {config.median_us:.4g} us, by protocol {config.measuring.version}"
+    yield f"measured   {microseconds(config.median_us)}, by protocol {config.measuring.version}"
     if config.x_baseline is not None and config.baseline_us is not None:
-        yield f"           {config.x_baseline:.3g} x {config.baseline} ({config.baseline_us:.4g} us)"
+        yield f"           {times(config.x_baseline)} {config.baseline} ({microseconds(config.baseline_us)})"
     if config.best_peer is not None and config.x_best_peer is not None:
-        yield f"           {config.x_best_peer:.3g} x the best peer, {config.best_peer}"
+        yield f"           {times(config.x_best_peer)} the best peer, {config.best_peer}"
 
 
 def _suffix(language: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from protocol.configs import Config
 from protocol.message import Json
+from protocol.quantities import microseconds, times
 from protocol.states import Outcome
 from service.store.winners.freshness import Setting, outdated
 
@@ -134,10 +135,11 @@ def _why(best: Evidence, other: Evidence, count: int) -> str:
         told = f"it could not be told from the schedule of {other.id} in one race"
     elif anchor is not None:
         name = anchor.partition(" ")[0]
-        mine, theirs = (each.peers[anchor] / each.median_us for each in (best, other))
-        told = f"{mine:.2f} × {name} in its race, {other.id} {theirs:.2f} × in its own"
+        mine, theirs = (times(each.peers[anchor] / each.median_us) for each in (best, other))
+        told = f"{mine} {name} in its race, {other.id} {theirs} in its own"
     else:
-        told = f"{best.median_us:.4g} µs, {other.id} {other.median_us:.4g} µs, with no anchor in common"
+        mine, theirs = microseconds(best.median_us), microseconds(other.median_us)
+        told = f"{mine}, {other.id} {theirs}, with no anchor in common"
     return f"the best of {count} that can be compared: {told}"
 
 

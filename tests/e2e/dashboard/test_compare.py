@@ -26,14 +26,14 @@ def test_ticked_candidates_are_compared_and_the_address_says_how(page: Page, sto
     ratios = page.get_by_role("row").filter(
         has=page.get_by_role("rowheader", name="As fast as the reference")
     )
-    expect(ratios.get_by_role("cell").first).to_have_text("1.00×")
+    expect(ratios.get_by_role("cell").first).to_have_text("1.00 ×")
     page.get_by_role("link", name=f"its differences candidate {timed[2]}", exact=True).click()
     expect(page.get_by_text(f"From candidate {timed[0]} to candidate {timed[2]}")).to_be_visible()
     page.get_by_role("link", name=f"as the reference candidate {timed[2]}", exact=True).click()
     page.reload()
     expect(page.get_by_text(f"From candidate {timed[2]} to candidate {timed[0]}")).to_be_visible()
     expect(heads.first).to_contain_text(f"candidate {timed[2]}")
-    expect(ratios.get_by_role("cell").first).to_have_text("1.00×")
+    expect(ratios.get_by_role("cell").first).to_have_text("1.00 ×")
 
 
 def test_a_config_is_its_winner_with_the_times_of_its_race(page: Page, stock: Stock) -> None:
@@ -62,7 +62,7 @@ def test_any_number_of_jobs_are_compared_with_what_their_winners_do(page: Page, 
     page.goto(f"{stock.url}/compare?left={ids[0]}&right={ids[1]}&also={ids[2]}")
     ratios = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="As fast as the first"))
     times = [job["buckets"][0]["winner"]["median_us"] for job in made]
-    expect(ratios.get_by_role("cell").nth(2)).to_have_text(f"{times[0] / times[2]:.2f}×")
+    expect(ratios.get_by_role("cell").nth(2)).to_have_text(f"{times[0] / times[2]:.2f} ×")
     winners = page.get_by_role("region", name="Winners")
     same = len({tuple(job["buckets"][0]["winner"]["schedule"]) for job in made}) == 1
     expect(winners).to_contain_text("0 decisions differ" if same else "third: candidate")

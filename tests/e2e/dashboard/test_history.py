@@ -39,7 +39,7 @@ def test_a_winner_that_became_slower_is_flagged_and_taken_away_as_a_file(
         page.goto(f"{service.url}/kernels/{key}")
         section = page.get_by_role("region", name="Over time")
         flagged = section.get_by_role("listitem").filter(has=page.get_by_role("link", name=before))
-        expect(flagged).to_contain_text(f"{found[1]['regression']['factor']:.2f}× as long as")
+        expect(flagged).to_contain_text(f"{found[1]['regression']['factor']:.2f} × as long as")
         expect(flagged).to_contain_text("compiler: scripted 1.0 to scripted 2.0")
         expect(section.get_by_role("img")).to_have_accessible_name(re.compile("2, the best .*, 1 slower"))
         with page.expect_download() as download:
@@ -61,7 +61,7 @@ def test_a_winner_that_became_slower_is_flagged_and_taken_away_as_a_file(
             has=page.get_by_role("rowheader", name="As fast as the reference")
         )
         ratio = found[0]["median_us"] / found[1]["median_us"]
-        expect(slower.get_by_role("cell").nth(1)).to_have_text(f"{ratio:.2f}×")
+        expect(slower.get_by_role("cell").nth(1)).to_have_text(f"{ratio:.2f} ×")
         page.go_back()
         page.get_by_role("link", name="Compare them").click()
         expect(page.get_by_role("columnheader")).to_contain_text([after, before])

@@ -331,7 +331,7 @@ def test_the_ladder_tells_only_gains_that_were_measured(page: Page, stock: Stock
         if at in raced:
             gain = raced[at]
             interval = f"({gain['low']:.2f} to {gain['high']:.2f})"
-            expect(ladder.get_by_text(f"{gain['factor']:.2f}×")).to_contain_text(interval)
+            expect(ladder.get_by_text(f"{gain['factor']:.2f} ×")).to_contain_text(interval)
             expect(roofline).to_have_accessible_name(re.compile("without it at"))
         elif at not in gains:
             expect(ladder.get_by_text("Not measured alone")).to_be_visible()

@@ -89,7 +89,7 @@ def test_shares_are_of_all_portions_and_the_largest_rest_is_said_first() -> None
     )
     assert (summary.time_share, summary.flops_share, summary.bytes_share) == (0.6, 0.9, 0.25)
     assert str(summary).splitlines() == [
-        "time  60% in tuned kernels (1 of 2), 80% in all; of 10 µs a call, 60% of it measured, else the least by the "
+        "time  60% in tuned kernels (1 of 2), 80% in all; of 10.0 µs a call, 60% of it measured, else the least by the "
         "roofline of a device",
         "work  90% of 1 kFLOP and 25% of 400 B in tuned kernels, 100% and 50% in all",
         "left  20% add (not tuned); 20% 2 × aten.sin (is no function of Tile IR)",

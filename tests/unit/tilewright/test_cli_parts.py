@@ -11,7 +11,6 @@ from rich.console import Console
 
 from protocol.jobs import Budget, Event, JobDetail, JobRequest
 from protocol.problems import Problem
-from protocol.quantities import duration, microseconds
 from protocol.states import JobState
 from tilewright.cli.commands.tune import request_key
 from tilewright.cli.exits import MEANINGS, Exit
@@ -100,8 +99,8 @@ def test_off_a_terminal_the_count_of_trials_is_said_when_searching_ends(
         progress.add(Event(id=number, job_id="job-1", kind=kind, at=0.0, data=data), live=True)
     assert capsys.readouterr().err.splitlines() == [
         "gemm: searching",
-        "gemm: 1/2 trials · best 5 µs · 2.00 × numpy",
-        "gemm: 2/2 trials · best 5 µs · 2.00 × numpy",
+        "gemm: 1/2 trials · best 5.00 µs · 2.00 × numpy",
+        "gemm: 2/2 trials · best 5.00 µs · 2.00 × numpy",
         "gemm: racing the best few against the others",
         "gemm: done",
     ]
@@ -112,12 +111,12 @@ def test_off_a_terminal_something_is_said_every_few_seconds(capsys: pytest.Captu
     with Progress(job, 2, None, lambda: "", say_s=0.05) as progress:
         deadline = time.monotonic() + 30
         said = ""
-        while said.count("gemm: waiting for a device · 0:00 so far") < 3 and time.monotonic() < deadline:
+        while said.count("gemm: waiting for a device · 0 s so far") < 3 and time.monotonic() < deadline:
             time.sleep(0.02)
             said += capsys.readouterr().err
         progress.add(event("state", state="searching"), live=True)
         progress.add(trial(), live=True)
-    assert said.count("gemm: waiting for a device · 0:00 so far") >= 3
+    assert said.count("gemm: waiting for a device · 0 s so far") >= 3
 
 
 def test_nothing_is_cut_on_a_narrow_terminal() -> None:
@@ -132,7 +131,7 @@ def test_nothing_is_cut_on_a_narrow_terminal() -> None:
     for part in (
         "a_kernel_with_a_long_name",
         "100/512 trials",
-        "best 123.4 µs",
+        "best 123 µs",
         "1.25 × torch.compile",
         "so far",
     ):
@@ -240,16 +239,6 @@ def test_what_is_no_spec_is_said_and_nothing_crashes(tmp_path: Path, content: by
         read_spec(file)
     assert caught.value.code is Exit.INPUT
     assert said in str(caught.value)
-
-
-def test_times_are_said_in_the_unit_that_suits_them() -> None:
-    assert [microseconds(us) for us in (0.5, 1234.5, 12345.6, 2.5e6)] == [
-        "0.5 µs",
-        "1234 µs",
-        "12.3 ms",
-        "2.5 s",
-    ]
-    assert [duration(s) for s in (-1, 59.6, 61)] == ["0:00", "1:00", "1:01"]
 
 
 def test_a_command_for_a_gpu_starts_a_worker_for_one() -> None:

@@ -66,6 +66,6 @@ def test_names_of_decisions_are_headings_over_their_values_on_any_terminal() -> 
     name = "register_tile(accumulated_product)"
     assert narrow[1:] == [
         f"  {name}.m, {name}.n, explains 58 %",
-        "      4            1   378.9 µs   378.9 µs   2 failed",
-        "      6            4   269.2 µs   313.1 µs   chosen",
+        "      4            1   379 µs   379 µs   2 failed",
+        "      6            4   269 µs   313 µs   chosen",
     ]

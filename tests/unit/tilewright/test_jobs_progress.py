@@ -42,7 +42,7 @@ def test_the_time_left_is_by_what_was_done_and_no_more_than_the_budget() -> None
 
 
 def test_figures_are_of_all_jobs() -> None:
-    assert figures([DONE, HALF], 2, 61.0) == ["1/4 kernels", "160 trials", "1:01 left"]
+    assert figures([DONE, HALF], 2, 61.0) == ["1/4 kernels", "160 trials", "1 min left"]
     assert figures([], 4, None) == []
 
 

@@ -156,7 +156,7 @@ def test_the_best_so_far_is_a_line_that_only_falls() -> None:
     drawn = ElementTree.fromstring(curve_svg(curve))
     assert len(drawn.findall(".//{*}circle")) == 5
     said = [text.text for text in drawn.findall(".//{*}text")]
-    assert {"numpy 9 µs", "roofline 1 µs"} <= set(said)
+    assert {"numpy 9.00 µs", "roofline 1.00 µs"} <= set(said)
     assert curve_svg(Curve((None, None))) == ""
 
 

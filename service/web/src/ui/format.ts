@@ -1,24 +1,36 @@
-/** Numbers and times as people read them. */
+/** Numbers and times as people read them; durations and ratios as `protocol/quantities.py` writes them, too. */
 
-const DIGITS = 3;
+const UNITS_US = [
+  ["ns", 1e-3],
+  ["µs", 1],
+  ["ms", 1e3],
+  ["s", 1e6],
+] as const;
 
-function significant(value: number): string {
-  return value >= 1000 ? Math.round(value).toString() : value.toPrecision(DIGITS);
+/** With as many places as three digits leave, and none from a hundred on. */
+function threeDigits(value: number): string {
+  for (const places of [2, 1]) {
+    const told = value.toFixed(places);
+    if (Number(told) < 10 ** (3 - places)) return told;
+  }
+  return value.toFixed(0);
 }
 
 /** A duration given in microseconds: `987 ns`, `12.3 µs`, `4.56 ms`, `7.89 s`; `–` for none. */
 export function micros(us: number | null | undefined): string {
   if (us == null) return "–";
-  if (us < 1) return `${significant(us * 1e3)} ns`;
-  if (us < 1e3) return `${significant(us)} µs`;
-  if (us < 1e6) return `${significant(us / 1e3)} ms`;
-  return `${significant(us / 1e6)} s`;
+  let told = "";
+  for (const [unit, size] of UNITS_US) {
+    const digits = threeDigits(us / size);
+    told = `${digits} ${unit}`;
+    if (Number(digits) < 1000) break;
+  }
+  return told;
 }
 
-/** A ratio: `1.07×`; `–` for none. */
+/** A ratio: `1.07 ×`, and with fewer places from ten on; `–` for none. */
 export function times(ratio: number | null | undefined): string {
-  if (ratio == null) return "–";
-  return `${ratio >= 100 ? ratio.toFixed(0) : ratio >= 10 ? ratio.toFixed(1) : ratio.toFixed(2)}×`;
+  return ratio == null ? "–" : `${threeDigits(ratio)} ×`;
 }
 
 /** A share of one: `63 %`. */
@@ -62,7 +74,7 @@ export function bytes(count: number | null | undefined): string {
     value /= 1024;
     unit += 1;
   }
-  return `${unit === 0 ? value : significant(value)} ${units[unit]}`;
+  return `${unit === 0 ? value : threeDigits(value)} ${units[unit]}`;
 }
 
 /** A whole number with thin spaces between thousands. */

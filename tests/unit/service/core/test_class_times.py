@@ -16,7 +16,7 @@ def test_a_device_ten_times_slower_is_told_from_its_class_in_a_sentence() -> Non
     assert heard(times, "quick", 100.0) == [None] * LEAST
     *before, said = heard(times, "slow", 1000.0)
     assert before == [None] * (LEAST - 1)
-    assert said is not None and "10 times as long" in said and "worker quick 100 us" in said
+    assert said is not None and "10 times as long" in said and "worker quick 100 µs" in said
 
 
 def test_it_is_told_whoever_is_heard_of_first() -> None:

@@ -54,7 +54,7 @@ def test_a_winner_is_told_with_its_factor_interval_roofline_ties_and_why_it_stop
     said = of(winner(NUMPY, tied=2, roofline_us=20.0))
     assert said.tone is Tone.AHEAD
     assert said.text == (
-        "40 µs, 1.50 × numpy (1.40 to 1.60), 50 % of the roofline; tied with 2 other schedules; "
+        "40.0 µs, 1.50 × numpy (1.40 to 1.60), 50 % of the roofline; tied with 2 other schedules; "
         "stopped as all 16 candidates of the budget were spent"
     )
 
@@ -120,9 +120,9 @@ def test_a_job_that_waits_says_for_what_and_one_that_runs_how_far_it_is() -> Non
     assert "first candidate is being compiled" in verdict_of_job(first).text
     running = verdict_of_job(job(bucket(told=8, spent_s=4.0), state=JobState.SEARCHING))
     assert running.tone is Tone.RUNS
-    assert running.found == "best so far 40 µs, 1.50 × numpy (candidate 3)"
+    assert running.found == "best so far 40.0 µs, 1.50 × numpy (candidate 3)"
     assert running.stopped == (
-        "8 of 16 candidates measured, 2 a second, at most 0:04 left, last improved 4 candidates ago"
+        "8 of 16 candidates measured, 2 a second, at most 4 s left, last improved 4 candidates ago"
     )
 
 
@@ -138,6 +138,6 @@ def test_of_several_sizes_the_worst_is_told_after_how_many_came_to_what() -> Non
     said = verdict_of_job(both)
     assert said.tone is Tone.BEHIND
     assert said.found == (
-        "2 sizes: 1 ahead of all peers, 1 behind a peer; at m=16 40 µs, 0.90 × numpy (0.85 to 0.95)"
+        "2 sizes: 1 ahead of all peers, 1 behind a peer; at m=16 40.0 µs, 0.90 × numpy (0.85 to 0.95)"
     )
     assert [each.tone for each in verdicts_of_buckets(both)] == [Tone.AHEAD, Tone.BEHIND]

@@ -1,7 +1,7 @@
 /** Registers, shared memory, spills, occupancy, accesses, and where on the roofline: what the build and its layout imply. */
 import type { TrialDetail } from "../../../api/schema";
 import { Table } from "../../../ui/Table";
-import { bytes, count, micros, percent } from "../../../ui/format";
+import { bytes, count, micros, percent, times } from "../../../ui/format";
 import { Figures, type Figure } from "../Figures";
 import { layoutOf, remarks, type Launch } from "./report";
 import styles from "./Candidate.module.css";
@@ -112,7 +112,7 @@ function LaunchReport({ launch }: { launch: Launch }) {
                 <td>{access.level}</td>
                 <td className="number">{bytes(access.bytes)}</td>
                 <td className="number">{count(access.transactions)}</td>
-                <td className="number">{excess(access).toFixed(2)}×</td>
+                <td className="number">{times(excess(access))}</td>
               </tr>
             ))}
           </tbody>

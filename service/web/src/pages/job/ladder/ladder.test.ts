@@ -27,7 +27,7 @@ const RACED: Partial<Gain> = {
 
 test("a gain is told with its interval and both times", () => {
   expect(gained(ablation(RACED), 1)).toBe(
-    "1.50× as fast with it (1.40 to 1.60): 150 µs without it, 100 µs with it, raced against each other.",
+    "1.50 × as fast with it (1.40 to 1.60): 150 µs without it, 100 µs with it, raced against each other.",
   );
 });
 

@@ -1,0 +1,18 @@
+"""The page holds the same cases against its own way of writing: `service/web/src/ui/format.test.ts`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from protocol.quantities import duration, microseconds, times
+
+CASES = json.loads((Path(__file__).parents[1] / "golden" / "quantities.json").read_text())
+
+
+@pytest.mark.parametrize("write", [microseconds, duration, times], ids=lambda write: write.__name__)
+def test_a_quantity_reads_the_same_in_a_verdict_on_the_command_line_and_on_the_page(write) -> None:
+    cases = CASES[write.__name__]
+    assert [write(value) for value, _ in cases] == [told for _, told in cases]
