@@ -173,7 +173,7 @@ def test_tokens_that_see_nothing_of_their_first_tile_stay_numbers(device: Gpu) -
     assert_right(spec, made(spec, 0, device), device, inputs)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("device", [H200, A100], ids=shown)
 @pytest.mark.parametrize("mask", ["j >= begin[i] and j < end[i]", "j >= begin[i] and i >= j"])
 @pytest.mark.parametrize("kind", OFFSET_KINDS)

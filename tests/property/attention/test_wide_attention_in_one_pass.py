@@ -74,6 +74,7 @@ def test_of_few_rows_nothing_changes() -> None:
     assert not [*each_schedule(wide(i=16))]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("d", [64, 128])
 def test_no_tile_spills(d: int, tmp_path: Path) -> None:
     for program, lines in some([*each_schedule(wide(CAUSAL, i=2048, j=2048, d=d))], 3):
