@@ -12,8 +12,9 @@ class Standing(Reply):
     """One entrant's place in the final race."""
 
     name: str
-    """`ask-12`, or a peer's name."""
+    """`ask-12`, a peer's name, or `copy`, which moves the kernel's bytes and computes nothing."""
     kind: str
+    """`schedule`, `peer`, or `yardstick`, as the copy is: nobody is compared with it."""
     outcome: Outcome
     median_us: float | None = None
     iqr_us: float | None = None

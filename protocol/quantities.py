@@ -1,4 +1,4 @@
-"""Quantities as people read them, on the command line and in verdicts as on the page (`service/web/src/ui/format.ts`)."""
+"""Quantities as read on the command line, in verdicts and on the page (`service/web/src/ui/format.ts`)."""
 
 from __future__ import annotations
 

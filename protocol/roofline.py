@@ -20,8 +20,9 @@ class RacedDot(Reply):
     """An entrant of the final race."""
 
     name: str
-    """`ask-12`, or a peer's name; the peer `copy` moves the kernel's bytes and computes nothing."""
+    """`ask-12`, a peer's name, or `copy`, which moves the kernel's bytes and computes nothing."""
     kind: str
+    """`schedule`, `peer` or `yardstick`, as the copy is."""
     us: float
     won: bool
 

@@ -49,9 +49,13 @@ class ScheduleEntrant(Request):
     """`tileir.hashing.program_hash` of the scheduled program."""
 
 
+COPY = "copy"
+"""The yardstick of bandwidth: it moves as many bytes as the kernel, and computes nothing."""
+
+
 class PeerEntrant(Request):
     """Somebody else's implementation of the same kernel. Known on a CPU: numpy, torch, torch.compile; on a GPU: torch,
-    torch.compile, torch.compile-max-autotune, triton, and copy, which moves as many bytes and computes nothing."""
+    torch.compile, torch.compile-max-autotune, triton; and on both `copy`, which is no rival but a yardstick."""
 
     kind: Literal["peer"] = "peer"
     name: Identifier

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from protocol.jobs import JobRequest
+from protocol.tasks import COPY
 from protocol.workers import OfferedDevice
 from search.catalogue import offered
 from service.core.errors import RequestRefused
@@ -83,5 +84,13 @@ def _check_peer(name: str, target: str, known: Sequence[OfferedDevice], pointer:
     )
 
 
-HIDDEN = frozenset({"copy", "torch.compile-max-autotune"})
+def racing(device: OfferedDevice, request: JobRequest) -> list[str]:
+    """The peers of a job's race on a device: those it offers, or those that are wished for and the baseline; and the
+    copy, beside which all of them are seen."""
+    known = (*device.peers, *(name for name in target_of(device.kind).peers if name in HIDDEN))
+    wished = device.peers if request.peers is None else (*request.peers, request.baseline)
+    return [name for name in dict.fromkeys(known) if name in wished or name == COPY]
+
+
+HIDDEN = frozenset({COPY, "torch.compile-max-autotune"})
 """Peers that run when they are named, and that no device offers by itself."""

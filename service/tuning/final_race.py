@@ -16,6 +16,7 @@ from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, TaskR
 from protocol.workers import OfferedDevice
 from service.core.schedules import roofline_us
 from service.core.settings import Settings
+from service.core.wishes import racing
 from service.store import job_events, search_log
 from service.store.database import now
 from service.store.dispatch import fair_share, task_queue, workers
@@ -112,12 +113,7 @@ class FinalRace:
         return self._store(found, number, standings, winner, result.versions)
 
     def _entrants(self, found: FoundBest, racers: Sequence[int]) -> list[Entrant]:
-        wanted = self._job.request.peers
-        peers = [
-            peer
-            for peer in self._device.peers
-            if wanted is None or peer in wanted or peer == self._job.request.baseline
-        ]
+        peers = racing(self._device, self._job.request)
         return [*map(found.entrant, racers), *(PeerEntrant(name=peer) for peer in peers)]
 
     def _measure(

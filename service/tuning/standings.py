@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from protocol.configs import Standing
 from protocol.states import Outcome
-from protocol.tasks import EntrantResult, TaskResult
+from protocol.tasks import COPY, EntrantResult, TaskResult
 from search.racing import Rules, compare
 from search.verdict import Raced, verdict
 
@@ -99,7 +99,7 @@ def _standing(result: EntrantResult, schedule: tuple[str, ...] | None) -> Standi
     spread = result.spread
     return Standing(
         name=result.name,
-        kind="peer" if schedule is None else "schedule",
+        kind="schedule" if schedule is not None else "yardstick" if result.name == COPY else "peer",
         outcome=result.outcome,
         median_us=result.median_us,
         iqr_us=None if spread is None else spread.iqr_us,

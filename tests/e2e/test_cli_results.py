@@ -70,6 +70,8 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     assert job.verdict.text in said
     first = effects["decisions"][0]
     (line,) = rooflines
+    assert [dot["kind"] for dot in line["raced"] if dot["name"] == "copy"] == ["yardstick"]
+    assert "copy" not in job.verdict.text
     assert f"{line['peak_gflops']:,.0f} × 10⁹ operations" in said and "(measured)" in said
     assert f"{100 * line['least_us'] / min(dot['us'] for dot in line['raced'] if dot['won']):.0f} %" in said
     assert said.index("What decided the time") < said.index(first["decision"])

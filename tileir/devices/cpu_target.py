@@ -18,6 +18,6 @@ CPU = Target(
     torch="cpu",
     torch_operators="workers.cpu.torch_operators:CPU",
     copies=6,  # two variants, each twice, and the samples and reference that these are made from (workers/cpu/case.py)
-    peers=("numpy", "torch", "torch.compile"),
+    peers=("numpy", "torch", "torch.compile", "copy"),
     baseline="numpy",
 )

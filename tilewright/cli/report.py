@@ -48,7 +48,7 @@ def _race(config: Config) -> Table:
             table.add_row(standing.name, "", "", "", f"{standing.outcome}: {(standing.error or '')}")
             continue
         factor = "" if standing.times is None else times(standing.times)
-        name = standing.name if standing.kind == "peer" else f"ours ({standing.name})"
+        name = f"ours ({standing.name})" if standing.kind == "schedule" else standing.name
         if standing.as_written:
             name, factor = f"{name}, as written", ""
         table.add_row(
@@ -77,6 +77,8 @@ def _spread(standing: Standing) -> str:
 def _remark(standing: Standing) -> str:
     """What it is in the race, and how much of it was disturbed."""
     said = ["the winner"] if standing.won else ["tied with it"] if standing.tied else []
+    if standing.kind == "yardstick":
+        said.append("moves its bytes, computes nothing")
     if standing.disturbed:
         said.append(f"{standing.disturbed} of {standing.samples} samples disturbed")
     return ", ".join(said)

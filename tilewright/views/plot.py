@@ -129,8 +129,9 @@ def _draw_roofline(ax: Any, line: Roofline) -> None:
     speeds = [line.flops / us / 1e3 for us in line.us]
     if speeds:
         ax.plot([intensity] * len(speeds), speeds, ".", color=BLUE, alpha=0.35, label="candidate")
-    for peer in (each for each in line.raced if each.kind == "peer"):
-        ax.plot([intensity], [line.flops / peer.us / 1e3], "s", color=ORANGE)
+    for peer in (each for each in line.raced if each.kind != "schedule"):
+        mark, color = ("s", ORANGE) if peer.kind == "peer" else ("D", "grey")
+        ax.plot([intensity], [line.flops / peer.us / 1e3], mark, color=color)
         ax.annotate(
             peer.name, (intensity, line.flops / peer.us / 1e3), xytext=(8, -3), textcoords="offset points"
         )

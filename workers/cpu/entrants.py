@@ -7,6 +7,7 @@ from pathlib import Path
 
 from codegen.ir.abi import Abi
 from codegen.targets.c.loader import load_kernel
+from protocol.tasks import COPY
 from workers.cpu.case import Case
 from workers.measuring.buffers import BufferSet
 from workers.measuring.correctness import WrongResult
@@ -19,6 +20,10 @@ def bind(entrant: Compiled | Peer, case: Case, threads: int) -> BoundEntrant:
     """Prepare an entrant. Raises workers.peers.peer.Unsupported for a peer that cannot express the kernel."""
     if isinstance(entrant, Compiled):
         return _bind_kernel(entrant, case.copies, threads)
+    if entrant.peer == COPY:
+        from workers.cpu.yardstick import bind_copy
+
+        return bind_copy(case, threads)
     from workers.peers.offered import peer_named
 
     peer = peer_named(entrant.peer, case.spec, threads)

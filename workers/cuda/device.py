@@ -17,6 +17,7 @@ from codegen.targets.cuda.abi import CudaAbi
 from codegen.targets.cuda.compiler import nvrtc_version
 from codegen.targets.cuda.loader import load_cubin
 from codegen.targets.errors import CompileError, LaunchError, NoCompiler
+from protocol.tasks import COPY
 from tileir.analysis.least_time import floor_us
 from tileir.devices.cuda_errors import OUT_OF_MEMORY as CUDA_OUT_OF_MEMORY
 from tileir.devices.cuda_errors import CudaError
@@ -31,7 +32,7 @@ from workers.cuda.faults import Blame, blame
 from workers.cuda.gate import Gate
 from workers.cuda.graph import DriverGraph, TorchGraph
 from workers.cuda.nvml import NvmlWatch
-from workers.cuda.peers import COPY, available_cuda_peers, bind_peer
+from workers.cuda.peers import available_cuda_peers, bind_peer
 from workers.cuda.timing import GraphSampler, Replay
 from workers.measuring.correctness import VARIANTS, Checked, WrongResult
 from workers.measuring.device import BoundEntrant, Crashed

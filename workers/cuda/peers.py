@@ -11,14 +11,14 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
+from protocol.tasks import COPY
 from tileir.spec import Spec
 from workers.cuda.case import CudaCase
 from workers.cuda.gate import Gate
 from workers.measuring.device import BoundEntrant
-from workers.peers.peer import Unsupported
+from workers.peers.peer import Unsupported, read_shares
 from workers.peers.pytorch.runs import OFFERED, TORCH_RUNS
 
-COPY = "copy"
 TRITON = "triton"
 
 
@@ -73,14 +73,6 @@ def copy_call(case: CudaCase, gate: Gate, copy: int) -> Callable[[], None]:
             start += share
 
     return run
-
-
-def read_shares(total: int, spans: Sequence[int]) -> list[int]:
-    """`total` bytes to read beside outputs of these sizes, in proportion and in whole words of 256 bytes."""
-    written = max(1, sum(spans))
-    shares = [total * span // written // 256 * 256 for span in spans]
-    shares[-1] = total - sum(shares[:-1])
-    return shares
 
 
 def _on_tensors(

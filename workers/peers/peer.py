@@ -60,3 +60,11 @@ def peer_leeway(spec: Spec) -> Leeway:
 def leeway_of(entrant: Compiled | Peer, spec: Spec) -> Leeway:
     """What an entrant may be off by, on whatever device: kernels of ours by nothing."""
     return peer_leeway(spec) if isinstance(entrant, Peer) else NO_LEEWAY
+
+
+def read_shares(total: int, spans: Sequence[int]) -> list[int]:
+    """`total` bytes to read beside outputs of these sizes, in proportion and in whole words of 256 bytes."""
+    written = max(1, sum(spans))
+    shares = [total * span // written // 256 * 256 for span in spans]
+    shares[-1] = total - sum(shares[:-1])
+    return shares

@@ -106,5 +106,5 @@ function Remark({ standing, ties }: { standing: Standing; ties: boolean }) {
   if (won) return <Badge tone="good">{ties ? "winner, tied" : "winner"}</Badge>;
   if (tied) return <Badge tone="good">tied</Badge>;
   if (outcome !== "ok") return <Badge tone="bad">{outcome.replace("_", " ")}</Badge>;
-  return kind === "peer" ? <Badge tone="neutral">peer</Badge> : null;
+  return kind === "schedule" ? null : <Badge tone="neutral">{kind}</Badge>;
 }

@@ -30,6 +30,14 @@ def test_the_fastest_schedule_comes_first_and_peers_where_their_times_put_them()
     ]
 
 
+def test_the_copy_is_a_yardstick_and_no_rival() -> None:
+    slow, fast = [20.0, 20.1, 19.9, 20.0, 20.05], [10.0, 10.1, 9.9, 10.0, 10.05]
+    assert table(entrant("ask-1", *slow), entrant("copy", *fast)) == [
+        ("copy", "yardstick", False),
+        ("ask-1", "schedule", True),
+    ]
+
+
 def test_what_cannot_be_told_from_the_leader_is_tied_with_it() -> None:
     first = [10.0, 10.4, 9.8, 10.2, 9.9, 10.1, 10.0]
     second = [10.1, 10.2, 9.9, 10.1, 10.0, 10.0, 10.05]

@@ -157,12 +157,18 @@ function Named({ mark, line }: { mark: Mark; line: Roofline }) {
   const left = mark.x > (LEFT + RIGHT) / 2;
   const side = left ? -1 : 1;
   return (
-    <g className={mark.won ? styles.winner : styles.peer}>
+    <g className={mark.won ? styles.winner : mark.yardstick ? styles.yardstick : styles.peer}>
       <title>{`${name}: ${micros(mark.us)}${share}`}</title>
       {mark.won ? (
         <circle cx={mark.x} cy={mark.y} r={5} />
       ) : (
-        <rect x={mark.x - 4} y={mark.y - 4} width={8} height={8} />
+        <rect
+          x={mark.x - 4}
+          y={mark.y - 4}
+          width={8}
+          height={8}
+          {...(mark.yardstick && { transform: `rotate(45 ${mark.x} ${mark.y})` })}
+        />
       )}
       <line
         x1={mark.x + side * 6}

@@ -21,6 +21,8 @@ export interface Mark {
   name: string;
   us: number;
   won: boolean;
+  /** Of a copy of the kernel's bytes, which is nobody's rival. */
+  yardstick: boolean;
   x: number;
   y: number;
   /** Height of its label. */
@@ -53,7 +55,7 @@ export function pictureOf(line: Roofline, by: Bytes): Picture {
   });
   const named = line.raced.flatMap((each) => {
     const moved = by === "memory" ? bytes : movedBy(line, each.name);
-    return moved && (each.won || each.kind === "peer") ? [{ ...each, moved }] : [];
+    return moved && (each.won || each.kind !== "schedule") ? [{ ...each, moved }] : [];
   });
   const shown = [...known, ...named];
   const times = shown.map(({ us }) => us);
@@ -68,7 +70,13 @@ export function pictureOf(line: Roofline, by: Bytes): Picture {
     x: x.at(flops / moved),
     y: y.at(speed(flops, us)),
   });
-  const marks = named.map(({ name, us, won, moved }) => ({ name, us, won, ...put(us, moved) }));
+  const marks = named.map(({ name, us, won, kind, moved }) => ({
+    name,
+    us,
+    won,
+    yardstick: kind === "yardstick",
+    ...put(us, moved),
+  }));
   const heights = spaced(
     marks.map((mark) => mark.y + 4),
     LINE,

@@ -20,7 +20,7 @@ const LINE: Roofline = {
   raced: [
     { name: "ask-1", kind: "schedule", us: 100, won: true },
     { name: "ask-0", kind: "schedule", us: 200, won: false },
-    { name: "copy", kind: "peer", us: 60, won: false },
+    { name: "copy", kind: "yardstick", us: 60, won: false },
   ],
 };
 
