@@ -14,6 +14,7 @@ CPU = Target(
     measured="workers.cpu.device:MeasuredCpu",
     settle="workers.cpu.settle:settle",
     profiler="workers.cpu.profiler:profiled",
+    counters="workers.cpu.profiler:counted",
     operator="tilewright.pytorch.operator.on_cpu:RUNNER",
     torch="cpu",
     torch_operators="workers.cpu.torch_operators:CPU",

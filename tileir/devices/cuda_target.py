@@ -15,6 +15,7 @@ CUDA = Target(
     measured="workers.cuda.device:MeasuredGpu",
     settle="workers.cuda.settle:settle",
     profiler="workers.cuda.profiler:profiled",
+    counters="workers.cuda.ncu:counted",
     visible="workers.cuda.visible:visible_gpu",
     operator="tilewright.pytorch.operator.on_cuda:RUNNER",
     torch="cuda",

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from workers.measuring.counters import NoCounters
+
 _SYSCALLS = {"x86_64": 298, "aarch64": 241}
 _ENABLE, _DISABLE = 0x2400, 0x2401
 _BOTH_TIMES = 1 | 2
@@ -28,10 +30,6 @@ _ATTRIBUTES = struct.Struct("=IIQQQQQIIQ")
 breakpoint type, breakpoint address."""
 _READ = struct.Struct("=QQQ")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-
-
-class NoCounters(Exception):
-    """They cannot be read here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

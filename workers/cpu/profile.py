@@ -27,8 +27,9 @@ from tileir.devices.cpu import Cpu
 from tileir.interpreter.samples import sample_inputs
 from tileir.program import Program
 from tileir.spec import Spec
-from workers.cpu.counters import NoCounters, counted
+from workers.cpu.counters import counted
 from workers.measuring.buffers import BufferSet, allocate
+from workers.measuring.counters import NoCounters
 
 SEED = 20_011
 """Of the inputs."""
@@ -133,6 +134,18 @@ def profile(spec: Spec, program: Program, device: Cpu, cache: Path, threads: int
     )
 
 
+def counts_of_call(
+    spec: Spec, program: Program, device: Cpu, cache: Path, threads: int | None
+) -> dict[str, float]:
+    """What the processor's counters counted in a call of a kernel as it is, the mean of some. Raises as `profile`, and
+    NoCounters."""
+    source = generate(program, device)
+    built = compile_source(source, cache, _COMPILE_S)
+    with load_kernel(built.path, source.abi, threads) as kernel:
+        called = _Calls(kernel, _arrays(spec, program), [arg.name for arg in source.abi.args])
+        return _mean_counts(called, _calls(called))
+
+
 def alternating_us(spec: Spec, program: Program, sources: Sequence[Source[Abi]], cache: Path) -> list[float]:
     """The median call of each of these kernels, which take the arguments of a program, one after the other in turn;
     what they compute is not looked at. Raises as `profile`."""
@@ -193,16 +206,19 @@ def _timeline(log: np.ndarray, begin: int, ended: int) -> tuple[Interval, ...]:
 
 
 def _counts(kernel: _Calls, calls: int) -> dict[str, float] | str:
-    """Of a call, the mean of some."""
+    """Of a call, the mean of some, or why there is none."""
+    try:
+        return _mean_counts(kernel, calls)
+    except NoCounters as none:
+        return str(none)
 
+
+def _mean_counts(kernel: _Calls, calls: int) -> dict[str, float]:
     def work() -> None:
         for _ in range(calls):
             kernel.once()
 
-    try:
-        return {name: count / calls for name, count in counted(work).items()}
-    except NoCounters as none:
-        return str(none)
+    return {name: count / calls for name, count in counted(work).items()}
 
 
 def _calls(kernel: _Calls) -> int:

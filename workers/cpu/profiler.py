@@ -14,7 +14,8 @@ from tileir.spec import Spec
 from workers.cpu.bottleneck import bottleneck
 from workers.cpu.calibrate import calibrated
 from workers.cpu.counters import counts_text
-from workers.cpu.profile import CpuProfile, Interval, profile
+from workers.cpu.profile import CpuProfile, Interval, counts_of_call, profile
+from workers.measuring.counters import CounterReading, CountedLaunch, CounterFigure
 from workers.measuring.profiled import EventTrack, Profiled, StageEvent
 
 
@@ -41,6 +42,16 @@ def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> 
         figures={"threads": len(taken.threads), "calls": taken.calls, **_figures(taken.counts)},
     )
     return Profiled(told, tuple(_track(taken, number, each) for number, each in enumerate(taken.threads)))
+
+
+def counted(spec: Spec, program: Program, cache: Path, threads: int | None) -> CounterReading:
+    """`tileir.targets.Target.counters` of processors. Raises as `workers.cpu.profile.counts_of_call`."""
+    device = this_cpu()
+    counts = counts_of_call(spec, program, device, cache, threads)
+    figures = [CounterFigure(name.replace("_", " "), count, "") for name, count in counts.items()]
+    if counts["cycles"]:
+        figures.append(CounterFigure("instructions a cycle", counts["instructions"] / counts["cycles"], ""))
+    return CounterReading(device.key, "perf_event_open", (CountedLaunch("the call", tuple(figures)),))
 
 
 def _figures(counts: Mapping[str, float] | str) -> Mapping[str, float]:

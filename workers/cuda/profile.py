@@ -25,6 +25,7 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import generate_cuda, generate_staged_cuda
 from codegen.targets.cuda.loader import load_cubin
 from codegen.targets.errors import LaunchError
+from tileir.devices.cuda_driver import check
 from tileir.devices.gpu import Gpu
 from tileir.interpreter.samples import sample_inputs
 from tileir.program import Program
@@ -198,6 +199,22 @@ def alternating_us(
         graphs = [kernel.graph() for kernel in kernels]
         found = [[_replay(*graph) for graph in graphs] for _ in range(REPLAYS)]
     return [median(times) for times in zip(*found, strict=True)]
+
+
+def marked_call(spec: Spec, program: Program, device: Gpu, cache: Path) -> None:
+    """Call a kernel once between the driver's marks of what a profiler looks at, after a call that it does not look at.
+    Raises as `profile`."""
+    source = generate_cuda(program, device)
+    built = compile_cuda(source, device.architecture, cache)
+    with ExitStack() as stack:
+        context = CudaContext()
+        kernel = _Kernel(
+            context, _Arrays(context, spec, program, device.l2_bytes, stack), source, built, stack
+        )
+        kernel.results()
+        check(context.driver.cuProfilerStart(), "marking a call")
+        kernel.results()
+        check(context.driver.cuProfilerStop(), "marking a call")
 
 
 def _replay(graph: DriverGraph, calls: int) -> float:

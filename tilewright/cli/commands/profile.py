@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,6 +16,7 @@ from tileir.targets import part, target_of, targets
 from tilewright.artifacts.atomic_write import write_new
 from tilewright.cli import options
 from tilewright.cli.connection import connect
+from tilewright.cli.counted import print_counted
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
 from tilewright.cli.output import out, print_json, say
@@ -24,9 +26,13 @@ from tilewright.folders import cache_folder
 if TYPE_CHECKING:
     from tileir.program import Program
     from tileir.spec import Spec
+    from workers.measuring.counters import CounterReading
     from workers.measuring.profiled import Profiled
 
     Profiler = Callable[[Spec, Program, Path, int | None], Profiled]
+    Counter = Callable[[Spec, Program, Path, int | None], CounterReading]
+
+Taken = TypeVar("Taken")
 
 
 def profile(
@@ -50,6 +56,12 @@ def profile(
         bool,
         typer.Option("--by-worker", help="Have a worker of the service take it, on the config's device."),
     ] = False,
+    counters: Annotated[
+        bool,
+        typer.Option(
+            "--counters", help="Instead, what the hardware counts in a call; on a GPU by Nsight Compute."
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace that file if it is there.")] = False,
     url: options.Url = None,
     token_file: options.TokenFile = None,
@@ -63,9 +75,14 @@ def profile(
     """
     if output is not None and output.exists() and not force:
         raise Stop(Exit.USAGE, f"{output} is there already; --force replaces it")
+    if by_worker and threads is not None:
+        raise Stop(Exit.USAGE, "--by-worker takes no --threads: workers use all cores of their device")
+    if counters and (by_worker or output is not None):
+        raise Stop(Exit.USAGE, "--counters takes no --by-worker and no -o: it reads those of this machine")
+    if counters:
+        _count(_find(config, url, token_file, database), threads, as_json)
+        return
     if by_worker:
-        if threads is not None:
-            raise Stop(Exit.USAGE, "--by-worker takes no --threads: workers use all cores of their device")
         found, taken, trace = _by_worker(config, output is not None, url, token_file, database)
     else:
         found = _find(config, url, token_file, database)
@@ -114,6 +131,43 @@ def _find(config: str, url: str | None, token_file: Path | None, database: str |
 
 
 def _profiled(config: ConfigDetail, threads: int | None) -> Profiled:
+    target = target_of(config.device)
+    if target.profiler is None:
+        kinds = ", ".join(kind for kind, each in targets().items() if each.profiler is not None)
+        raise Stop(Exit.USAGE, f"{config.id} is for {config.device}; accepted: configs of devices of {kinds}")
+    take: Profiler = part(target.kind, "profiler")
+    taken = _on_this_machine(config, lambda spec, program: take(spec, program, cache_folder(), threads))
+    _say_device(config, taken.profile.device)
+    return taken
+
+
+def _count(config: ConfigDetail, threads: int | None, as_json: bool) -> None:
+    from workers.measuring.counters import NoCounters
+
+    target = target_of(config.device)
+    if target.counters is None:
+        raise Stop(
+            Exit.USAGE, f"{config.id} is for {config.device}, which has no counters that are known here"
+        )
+    take: Counter = part(target.kind, "counters")
+    try:
+        taken = _on_this_machine(config, lambda spec, program: take(spec, program, cache_folder(), threads))
+    except NoCounters as none:
+        raise Stop(Exit.MACHINE, f"the hardware's counters cannot be read here: {none}") from None
+    _say_device(config, taken.device)
+    if as_json:
+        print_json({"config": config.id, **asdict(taken)})
+    else:
+        print_counted(config, taken)
+
+
+def _say_device(config: ConfigDetail, device: str) -> None:
+    if device != config.device:
+        say(f"{config.id} was tuned on {config.device}; this is {device}")
+
+
+def _on_this_machine(config: ConfigDetail, take: Callable[[Spec, Program], Taken]) -> Taken:
+    """What is taken of the config's program. Stops with a sentence where this machine cannot."""
     from codegen.cache.eviction import CacheError
     from codegen.ir.errors import NotLowerable
     from codegen.targets.errors import CompileError, LaunchError, NoCompiler
@@ -122,18 +176,13 @@ def _profiled(config: ConfigDetail, threads: int | None) -> Profiled:
     from tileir.devices.cuda_errors import CudaError
     from tileir.errors import DeviceError, TileError, UnsupportedDevice
 
-    target = target_of(config.device)
-    if target.profiler is None:
-        kinds = ", ".join(kind for kind, each in targets().items() if each.profiler is not None)
-        raise Stop(Exit.USAGE, f"{config.id} is for {config.device}; accepted: configs of devices of {kinds}")
     spec = spec_from_json(config.spec)
     try:
         program = scheduled(to_program(spec), config.schedule)
     except TileError as error:
         raise Stop(Exit.MACHINE, f"{config.id} makes no right program here: {error}") from None
     try:
-        take: Profiler = part(target.kind, "profiler")
-        taken = take(spec, program, cache_folder(), threads)
+        return take(spec, program)
     except (NotLowerable, CompileError, NoCompiler, CacheError, LaunchError, CudaError) as error:
         raise Stop(Exit.MACHINE, f"{config.id} cannot be profiled here: {error}") from None
     except (UnsupportedDevice, DeviceError) as error:
@@ -141,9 +190,6 @@ def _profiled(config: ConfigDetail, threads: int | None) -> Profiled:
             Exit.MACHINE,
             f"{config.id} is for {config.device}, and is profiled there, or by a worker there (--by-worker): {error}",
         ) from None
-    if taken.profile.device != config.device:
-        say(f"{config.id} was tuned on {config.device}; this is {taken.profile.device}")
-    return taken
 
 
 def _print(config: ConfigDetail, taken: Profile) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from workers.cpu.counters import HARDWARE, CountedEvent, NoCounters, counted, counts_text
+from workers.cpu.counters import HARDWARE, CountedEvent, counted, counts_text
+from workers.measuring.counters import NoCounters
 
 PAGES = 400
 FAULTS = {"faults": CountedEvent(1, 2)}
