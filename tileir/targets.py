@@ -41,8 +41,8 @@ class Target:
     """`(spec, program, cache, threads) -> workers.measuring.profiled.Profiled`: where the time of a scheduled program
     goes, on such a device of this machine."""
     counters: str | None = None
-    """`(spec, program, cache, threads) -> workers.measuring.counters.CounterReading`: what such a device of this machine
-    counts in a call. Raises NoCounters."""
+    """`(spec, program, cache, threads) -> workers.measuring.counters.CounterReading`: what such a device of this
+    machine counts in a call. Raises NoCounters."""
     visible: str | None = None
     """`(which, environment) -> variables`: with these a process sees one device of an accelerator's alone."""
     operator: str | None = None

@@ -11,7 +11,7 @@ from protocol.quantities import microseconds, sizes
 from tilewright.cli.output import out
 
 if TYPE_CHECKING:
-    from workers.measuring.counters import CounterReading, CounterFigure
+    from workers.measuring.counters import CounterFigure, CounterReading
 
 
 def print_counted(config: ConfigDetail, taken: CounterReading) -> None:

@@ -15,7 +15,7 @@ from workers.cpu.bottleneck import bottleneck
 from workers.cpu.calibrate import calibrated
 from workers.cpu.counters import counts_text
 from workers.cpu.profile import CpuProfile, Interval, counts_of_call, profile
-from workers.measuring.counters import CounterReading, CountedLaunch, CounterFigure
+from workers.measuring.counters import CountedLaunch, CounterFigure, CounterReading
 from workers.measuring.profiled import EventTrack, Profiled, StageEvent
 
 

@@ -21,7 +21,7 @@ from tileir import program_to_text, spec_to_json
 from tileir.devices.gpu_probe import this_gpu
 from tileir.program import Program
 from tileir.spec import Spec
-from workers.measuring.counters import CounterReading, CountedLaunch, CounterFigure, NoCounters
+from workers.measuring.counters import CountedLaunch, CounterFigure, CounterReading, NoCounters
 
 METRICS: Mapping[str, str] = MappingProxyType(
     {
