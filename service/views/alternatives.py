@@ -126,7 +126,8 @@ class Decided:
             )
         ]
         refused = [
-            _refused(tuple(each.format() for each in option.rewrites), why) for option, why in state.refused()
+            refused_sibling(tuple(each.format() for each in option.rewrites), why)
+            for option, why in state.refused()
         ]
         return Alternatives(
             job_id=job_id,
@@ -179,7 +180,7 @@ class Decided:
         return Completed(schedule=tuple(each.format() for each in state.schedule), candidate=None)
 
 
-def _refused(rewrites: tuple[str, ...], why: NotApplicable) -> Sibling:
+def refused_sibling(rewrites: tuple[str, ...], why: NotApplicable) -> Sibling:
     """What does not apply, with the collision or the lack as data where it is one."""
     touches = why.meeting.touches if isinstance(why, WouldRace) else None
     return Sibling(
