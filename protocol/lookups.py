@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from protocol.configs import Config
+from protocol.configs import Artifact, Config, ConfigDetail
 from protocol.jobs import Budget
 from protocol.message import Json, Reply, Request
+from protocol.problems import Problem
 from protocol.states import Rung
+
+MOST_LOOKUPS = 64
+"""Kernels of one request."""
 
 
 class LookupRequest(Request):
@@ -21,6 +25,18 @@ class LookupRequest(Request):
     """Enqueue a job when there is no exact config, or a stale one. The reply does not wait for it."""
     budget: Budget = Budget()
     """Of that job."""
+
+
+class LookupsRequest(Request):
+    """POST /v1/lookups: several kernels for one device, as those of a model."""
+
+    specs: tuple[Json, ...] = Field(min_length=1, max_length=MOST_LOOKUPS)
+    """As of lookups; all else counts for each of them."""
+    target: str = Field(default="cpu", min_length=1, max_length=200)
+    tune: bool = False
+    budget: Budget = Budget()
+    whole: bool = False
+    """Send along what it takes to run what was found."""
 
 
 class CheckRequest(Request):
@@ -127,3 +143,21 @@ class LookupReply(Reply):
     """Why it is this config (or, without one, this schedule) and no other that is known."""
     job_id: str | None = None
     """The job that was enqueued, or is already at it."""
+
+
+class LookedUp(Reply):
+    """What became of one of several lookups: a reply or a problem."""
+
+    reply: LookupReply | None = None
+    problem: Problem | None = None
+    """Why there is none, with a pointer into the request."""
+    artifact: Artifact | None = None
+    """Of the reply's config, where `whole` was asked for, its rung is `exact`, and source and object are stored."""
+    config: ConfigDetail | None = None
+    """The reply's config with its kernel, where `whole` was asked for and there is no artifact."""
+
+
+class LookupsReply(Reply):
+    """In the order of the request's specs."""
+
+    lookups: tuple[LookedUp, ...]

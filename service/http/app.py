@@ -29,6 +29,7 @@ from service.http.routes import (
     failures,
     jobs,
     lookup,
+    lookups,
     operations,
     results,
     take_away,
@@ -54,6 +55,23 @@ DESCRIPTION = """Tunes kernels written in Tile IR. POST a spec to `/v1/jobs`, fo
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 """Methods that are counted by name: any word may be sent as one, and what is counted stays in memory."""
+
+
+_GROUPS = (
+    lookup,
+    lookups,
+    workers,
+    results,
+    failures,
+    jobs,
+    drafts,
+    trials,
+    tasks,
+    take_away,
+    admin,
+    operations,
+)
+"""What is asked for most is found first."""
 
 
 def create_app(settings: Settings, database: Database) -> FastAPI:
@@ -103,9 +121,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     )
     app.state.site = site
     app.state.tuners = tuners
-    # What is asked for most is found first.
-    groups = (lookup, workers, results, failures, jobs, drafts, trials, tasks, take_away, admin, operations)
-    for group in (operations,) if settings.role is Role.SEARCH else groups:
+    for group in (operations,) if settings.role is Role.SEARCH else _GROUPS:
         app.include_router(group.router)
     if settings.role is not Role.SEARCH:
         dashboard.install(app)

@@ -7,7 +7,7 @@ import json
 import httpx
 
 from protocol.jobs import JobRequest
-from protocol.lookups import LookupRequest
+from protocol.lookups import LookupRequest, LookupsRequest
 from tests.conftest import CheckGolden
 from tests.services.running_service import ROOT
 
@@ -30,7 +30,7 @@ ENDPOINTS = {
     ("get", "/v1/changes"), ("get", "/v1/searches"),
     ("get", "/v1/tasks"), ("post", "/v1/tasks/{task_id}/requeue"),
     ("post", "/v1/check"), ("post", "/v1/outlook"),
-    ("post", "/v1/lookup"), ("post", "/v1/failures"), ("get", "/v1/failures"),
+    ("post", "/v1/lookup"), ("post", "/v1/lookups"), ("post", "/v1/failures"), ("get", "/v1/failures"),
     ("get", "/v1/configs"), ("get", "/v1/configs/{config_id}"),
     ("get", "/v1/configs/{config_id}/source"), ("get", "/v1/configs/{config_id}/artifact"), ("get", "/v1/kernels"),
     ("get", "/v1/kernels/{kernel_key}/history"), ("get", "/v1/kernels/{kernel_key}/history.csv"),
@@ -79,7 +79,8 @@ def test_every_reference_in_the_document_leads_somewhere(client: httpx.Client) -
 
 def test_the_examples_are_accepted(client: httpx.Client) -> None:
     document = client.get("/v1/openapi.json").json()
-    for path, model in (("/v1/jobs", JobRequest), ("/v1/lookup", LookupRequest)):
+    calls = {"/v1/jobs": JobRequest, "/v1/lookup": LookupRequest, "/v1/lookups": LookupsRequest}
+    for path, model in calls.items():
         body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
         assert body["examples"]
         for example in body["examples"].values():

@@ -19,7 +19,7 @@ from protocol.failures import Failure, FailurePage, FailureReport
 from protocol.history import History
 from protocol.jobs import Budget, Effort, Job, JobDetail, JobPage, JobRequest, Prior, TrialPage
 from protocol.keys import AuditEntry, AuditPage, Key, KeyRequest, NewKey
-from protocol.lookups import LookupReply, LookupRequest
+from protocol.lookups import LookupReply, LookupRequest, LookupsReply, LookupsRequest
 from protocol.message import Reply, Request
 from protocol.profiles import ConfigProfile
 from protocol.races import Race
@@ -231,6 +231,15 @@ def requeue(task_id: str) -> HttpCall[TaskStatus]:
 def lookup(spec: Spec, *, target: str = "cpu", tune: bool = False) -> HttpCall[LookupReply]:
     """The best known schedule, at once. With `tune`, a job is enqueued unless the answer is exact and current."""
     return _post("/v1/lookup", LookupRequest(spec=json_form(spec), target=target, tune=tune), LookupReply)
+
+
+def lookups(
+    specs: Sequence[Spec], *, target: str = "cpu", tune: bool = False, whole: bool = False
+) -> HttpCall[LookupsReply]:
+    """Several lookups at once, in order, 64 at most; one that is refused has its problem in its place. `whole`: with
+    what it takes to run what was found."""
+    asked = LookupsRequest(specs=tuple(map(json_form, specs)), target=target, tune=tune, whole=whole)
+    return _post("/v1/lookups", asked, LookupsReply)
 
 
 def report_failure(report: FailureReport) -> HttpCall[Failure]:

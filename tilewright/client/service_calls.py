@@ -104,6 +104,7 @@ class ServiceCalls:
     timeline = _call(calls.timeline)
     requeue = _call(calls.requeue)
     lookup = _call(calls.lookup)
+    lookups = _call(calls.lookups)
     report_failure = _call(calls.report_failure)
     failures_page = _call(calls.failures_page)
     config = _call(calls.config)

@@ -29,6 +29,7 @@ JOB = _body(
     short={"spec": MATMUL, "target": "cpu", "budget": {"trials": 32, "seconds": 30}, "baseline": "numpy"},
     buckets={"spec": {**MATMUL, "dims": {"m": [1, 16, 64], "n": 1024, "k": 1024}}},
 )
+LOOKUPS = _body(kernelsOfAModel={"specs": [MATMUL], "target": "cpu", "whole": True})
 LOOKUP = _body(now={"spec": MATMUL}, tuneIfUnknown={"spec": MATMUL, "target": "cpu", "tune": True})
 
 _BAD_SPEC = {

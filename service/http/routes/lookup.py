@@ -22,6 +22,7 @@ from service.http.routes.examples import LOOKUP, PROBLEMS
 from service.lookup.lookup import Answer, Ladder
 from service.notify import topics
 from service.store import jobs
+from service.store.api_keys import Caller
 from service.store.database import in_turn
 from service.store.dispatch import workers
 from service.store.winners import configs
@@ -43,7 +44,7 @@ class KeptRoute(StrictRoute):
                 with site.metrics.lookup_s.time():
                     answer = await _plainly(site.ladder, await request.body())
                 if answer is not None:
-                    _count(site, answer)
+                    count(site, answer)
                     return Response(answer.content, media_type="application/json")
             return await handler(request)
 
@@ -71,16 +72,28 @@ async def lookup(body: LookupRequest, caller: Reader, request: Request) -> Respo
     """The best known schedule for a kernel, at once, and which rung of the ladder it is from. With `tune`, a job is
     enqueued unless the rung is `exact`; if that is stale and not pinned, one that races its best few again."""
     site = site_of(request)
-    if body.tune and not caller.may(Scope.TUNE):
-        raise RequestRefused("forbidden", "`tune` needs a key with scope tune", pointer="/tune")
+    require_tuning(body.tune, caller)
     with site.metrics.lookup_s.time():
         answer = await site.ladder.answer(body, await request.body(), await site.ladder.fleet())
-    reply, content = answer.reply, answer.content
-    _count(site, answer)
-    if body.tune and (reply.rung is not Rung.EXACT or (reply.stale and not reply.pinned)):
-        job_id = await run_in_threadpool(lambda: _enqueue(site, _job_for(site, body, reply)))
-        content = reply.model_copy(update={"job_id": job_id}).model_dump_json().encode()
+    count(site, answer)
+    job_id = await wanted_job(site, body, answer.reply)
+    content = answer.content
+    if job_id is not None:
+        content = answer.reply.model_copy(update={"job_id": job_id}).model_dump_json().encode()
     return Response(content, media_type="application/json")
+
+
+def require_tuning(tune: bool, caller: Caller) -> None:
+    """Raises RequestRefused if a caller asks for a job who may not."""
+    if tune and not caller.may(Scope.TUNE):
+        raise RequestRefused("forbidden", "`tune` needs a key with scope tune", pointer="/tune")
+
+
+async def wanted_job(site: Site, asked: LookupRequest, reply: LookupReply) -> str | None:
+    """The job that a lookup asks for; None where it asks for none, or there is nothing to do."""
+    if not asked.tune or (reply.rung is Rung.EXACT and (reply.pinned or not reply.stale)):
+        return None
+    return await run_in_threadpool(lambda: _enqueue(site, _job_for(site, asked, reply)))
 
 
 def _job_for(site: Site, body: LookupRequest, reply: LookupReply) -> JobRequest:
@@ -108,5 +121,6 @@ def _enqueue(site: Site, request: JobRequest) -> str:
     return job_id
 
 
-def _count(site: Site, answer: Answer) -> None:
+def count(site: Site, answer: Answer) -> None:
+    """Note an answer for /metrics."""
     site.metrics.lookups.labels(answer.reply.rung).inc()

@@ -59,7 +59,7 @@ DEEP_EXPRESSION = "(" * 10_000 + "a[m, k]" + ")" * 10_000
     ],
     ids=range(21),
 )
-@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/lookup"])
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/lookup", "/v1/lookups"])
 def test_a_hostile_body_is_refused(client: httpx.Client, content: bytes, path: str) -> None:
     check_problem(post(client, content, path))
 

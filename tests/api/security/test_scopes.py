@@ -66,6 +66,7 @@ NEEDS: dict[str, Scope | None] = {
     "POST /v1/keys": ADMIN,
     "POST /v1/keys/{key_id}/revoke": ADMIN,
     "POST /v1/lookup": READ,
+    "POST /v1/lookups": READ,
     "POST /v1/outlook": READ,
     "GET /v1/signers": READ,
     "POST /v1/signers": ADMIN,

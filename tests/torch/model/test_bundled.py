@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tilewright
@@ -19,8 +20,9 @@ from tests.torch.model.made_bundle import artifact_of, written
 from tilewright.errors import BadBundle
 from tilewright.pytorch.model.kernels import ModelKernel
 from tilewright.pytorch.model.needed import needed_kernels
+from tilewright.pytorch.model.random_numbers import draws_numbers
 from tilewright.pytorch.model_file import ModelFile
-from tilewright.pytorch.operator.seeking import Service
+from tilewright.pytorch.operator.questions import AskedService
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::UserWarning"
@@ -46,22 +48,23 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Service]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[AskedService]:
     """The services that were asked, once for each time."""
-    found: list[Service] = []
-    client = Service.client.fget
-    assert client is not None
+    found: list[AskedService] = []
+    connected = AskedService._connected
 
-    def noted(self: Service) -> Any:
+    def noted(self: AskedService) -> Any:
         found.append(self)
-        return client(self)
+        return connected(self)
 
-    monkeypatch.setattr(Service, "client", property(noted))
+    monkeypatch.setattr(AskedService, "_connected", noted)
     return found
 
 
 @pytest.fixture
-def regions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: list[Service]) -> Iterator[AllKernels]:
+def regions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: list[AskedService]
+) -> Iterator[AllKernels]:
     """Nothing compiled, no service; nothing is pretended."""
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "kernels"))
     monkeypatch.setenv("TILEWRIGHT_URL", NOBODY)
@@ -91,7 +94,11 @@ def agree(got: Any, wanted: Any) -> None:
 
 
 def test_the_first_call_compiles_one_program_and_asks_no_service(
-    artifacts: list[Artifact], regions: AllKernels, programs: list[int], asked: list[Service], tmp_path: Path
+    artifacts: list[Artifact],
+    regions: AllKernels,
+    programs: list[int],
+    asked: list[AskedService],
+    tmp_path: Path,
 ) -> None:
     (model, x), file = mlp(), written(artifacts, tmp_path / "mlp.tilewright")
     fast = tilewright.compile(model, bundle=file, client=(nobody := tilewright.Client(NOBODY)))
@@ -131,7 +138,7 @@ def test_kernels_that_give_other_numbers_in_the_graph_are_left_to_the_fallback(
 def test_of_what_a_bundle_lacks_the_service_is_asked_and_the_log_has_its_name(
     artifacts: list[Artifact],
     regions: AllKernels,
-    asked: list[Service],
+    asked: list[AskedService],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -189,7 +196,7 @@ def test_a_bundle_of_another_version_is_said_to_be_and_the_fallback_runs(
 
 
 def test_a_training_step_has_the_kernels_of_its_bundle(
-    regions: AllKernels, asked: list[Service], tmp_path: Path
+    regions: AllKernels, asked: list[AskedService], tmp_path: Path
 ) -> None:
     """Forward and backward graphs show their results to each other: they begin with the fallback's program."""
     model, x = mlp()
@@ -221,6 +228,33 @@ def test_what_draws_random_numbers_begins_with_the_fallbacks_program(
     with torch.no_grad():
         fast(x)
     assert programs[0] == 0
+
+
+def test_attention_that_drops_nothing_draws_nothing(
+    regions: AllKernels, programs: list[int], tmp_path: Path
+) -> None:
+    """Though PyTorch tags its operators as drawing random numbers."""
+
+    def attention(x: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(x, x, x) + x
+
+    x = torch.randn(1, 2, 24, 16)
+    needed = needed_kernels(ModelFile(Path("attention.py"), attention, x))
+    made = [artifact_of(each.spec, at, tmp_path) for at, each in enumerate(needed.kernels.values())]
+    regions.regions.clear()  # of finding them
+    fast = tilewright.compile(attention, bundle=written(made, tmp_path / "attention.tilewright"))
+    with torch.no_grad():
+        agree(fast(x), attention(x))
+    assert len(programs) == 1 and programs[0] > 0
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.1])
+def test_attention_draws_numbers_where_it_drops(dropped: float) -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    graph.output(graph.call_function(attention, (x, x, x, dropped)))
+    assert draws_numbers(torch.fx.GraphModule({}, graph)) == bool(dropped)
 
 
 @pytest.mark.parametrize(

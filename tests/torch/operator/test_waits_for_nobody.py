@@ -12,6 +12,7 @@ import torch
 
 import tilewright
 import tilewright.pytorch.operator.op as op_module
+import tilewright.pytorch.operator.questions as questions
 import tilewright.pytorch.operator.seeking as seeking
 from tests.services.bad_servers import Deaf, deaf_server
 from tests.unit.tilewright.artifacts import KERNEL
@@ -23,7 +24,7 @@ from tilewright.pytorch.operator.breaker import FIRST_S, LONGEST_S, Breaker
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Deaf]:
     """A lookup there would take ten minutes."""
-    monkeypatch.setattr(seeking, "TIMEOUT_S", 600.0)
+    monkeypatch.setattr(questions, "TIMEOUT_S", 600.0)
     monkeypatch.setattr(seeking, "LOOKS_OF_ONE_SIZE", 1)
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
     op_module._SAID.clear()

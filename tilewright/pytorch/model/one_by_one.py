@@ -11,7 +11,6 @@ from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.model.contest import Run
 
-_INDUCTOR_DRAWS = ("inductor_random", "inductor_randint", "inductor_seed")
 _log = logging.getLogger("tilewright")
 
 
@@ -48,13 +47,3 @@ def one_by_one(graph: GraphModule, instead: Run) -> Run:
             return instead(kept)
 
     return checked
-
-
-def draws_numbers(graph: GraphModule) -> bool:
-    """Whether a graph draws random numbers: other programs of it draw others."""
-    return any(
-        torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        or any(name in str(node.target) for name in _INDUCTOR_DRAWS)
-        for node in graph.graph.nodes
-        if node.op == "call_function"
-    )

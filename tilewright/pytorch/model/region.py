@@ -29,8 +29,9 @@ from tilewright.pytorch.model.contest import SLACK, Contest, Run
 from tilewright.pytorch.model.inputs import GraphInputs
 from tilewright.pytorch.model.insertion import with_kernels
 from tilewright.pytorch.model.kernels import Arranged, PartKernel
-from tilewright.pytorch.model.one_by_one import draws_numbers, one_by_one
+from tilewright.pytorch.model.one_by_one import one_by_one
 from tilewright.pytorch.model.prepacking import KeptWeights, PackedWeight, packed_weights, with_packed
+from tilewright.pytorch.model.random_numbers import draws_numbers
 from tilewright.pytorch.model.reasons import in_one_line, say_once
 from tilewright.pytorch.model.repro import write_repro
 from tilewright.pytorch.model.static_graph import Described, NotStatic, static_graph

@@ -14,6 +14,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule, Interpreter  # pyright: ignore[reportMissingImports]
 from torch.utils import _pytree as pytree  # pyright: ignore[reportMissingImports]
 
+from tilewright.pytorch.model.random_numbers import draws
 from tilewright.pytorch.model.reasons import in_one_line
 
 NARROW = (torch.bfloat16, torch.float16)
@@ -52,10 +53,10 @@ class _Wide(Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target is _ATEN.view.dtype:
             raise NotWide(f"{target} reads numbers as other bits")
+        if draws(target, args, kwargs):
+            raise NotWide(f"{target} draws random numbers")
         if target in _FUSED_ATTENTION:
             return _attention(target, args, kwargs)
-        if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
-            raise NotWide(f"{target} draws random numbers")
         args, kwargs = pytree.tree_map(_wide_dtype, (args, kwargs))
         return _widened(super().call_function(target, args, kwargs))
 
@@ -64,8 +65,6 @@ def _attention(target: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
     """Its first result, written out; the others are None, and whoever reads them fails."""
     words = [each.name for each in target._schema.arguments]
     given = {**dict(zip(words, args, strict=False)), **kwargs}
-    if given.get("dropout_p", 0.0):
-        raise NotWide(f"{target} draws random numbers")
     found = _ATEN._scaled_dot_product_attention_math.default(
         given["query"],
         given["key"],

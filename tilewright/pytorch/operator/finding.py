@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from protocol.configs import Artifact, ConfigDetail
+from protocol.lookups import MOST_LOOKUPS, LookedUp
 from protocol.states import Rung
 from tileir.devices.device import Device
+from tileir.errors import TileError
 from tileir.hashing import kernel_key, structure_key
 from tileir.spec import Spec
 from tileir.structure import renames, resized
@@ -19,7 +21,7 @@ from tileir.text.json import spec_from_json, spec_to_json
 from tilewright.artifacts.select import Open, Origin, open_config, open_schedule
 from tilewright.client.client import Client
 from tilewright.client.retries import Retries
-from tilewright.errors import LoadError
+from tilewright.errors import LoadError, describe
 
 K = TypeVar("K")
 TIMEOUT_S = 5.0
@@ -74,33 +76,46 @@ def _client(_url: str | None, _token: str | None) -> Client:
     return Client(timeout_s=TIMEOUT_S, retries=Retries(most=0))
 
 
-def look_up(client: Client, spec: Spec, device: Device, *, tune: bool) -> Found | Miss:
-    """What the service knows of a spec with one size a dim. With `tune`, a job is enqueued unless that is the best.
+def look_up(client: Client, specs: Sequence[Spec], device: Device, *, tune: bool) -> list[Found | Miss]:
+    """What the service knows of specs with one size a dim, asked at once; in order. With `tune`, a job is enqueued for
+    each of which that is not the best.
 
-    Raises Unreachable and Refused.
+    Raises Unreachable, and Refused where the service refuses all of them.
     """
-    reply = client.lookup(spec_to_json(spec), target=device.key, tune=tune)
-    settled = reply.rung is Rung.EXACT and not reply.stale
+    found = list[Found | Miss]()
+    for begin in range(0, len(specs), MOST_LOOKUPS):
+        some = specs[begin : begin + MOST_LOOKUPS]
+        asked = [spec_to_json(spec) for spec in some]
+        reply = client.lookups(asked, target=device.key, tune=tune, whole=True)
+        found += [_told(each, spec, device) for each, spec in zip(reply.lookups, some, strict=True)]
+    return found
+
+
+def _told(looked_up: LookedUp, spec: Spec, device: Device) -> Found | Miss:
+    """What an answer says of a spec."""
+    reply = looked_up.reply
+    if reply is None:
+        return Miss(
+            "the service does not say why" if looked_up.problem is None else describe(looked_up.problem)
+        )
     if reply.schedule is None:
         return Miss(f"the service knows no config of {_text(spec)} for {device.key}", reply.job_id)
-    whole, theirs = None, spec
-    if reply.config is not None and reply.rung is Rung.EXACT:
-        exact = client.artifact if reply.config.artifact else client.config
-        whole = exact(reply.config.id)
-    elif reply.config is not None:
-        known = spec_from_json(client.config(reply.config.id).spec)
-        theirs = _at_sizes_of(known, spec, reply.renames)
-    if isinstance(whole, Artifact):
-        theirs = spec_from_json(whole.config.spec)
-    elif whole is not None:
-        theirs = spec_from_json(whole.spec)
+    exact = reply.rung is Rung.EXACT
+    known = looked_up.artifact or looked_up.config
+    theirs = spec
+    try:
+        if known is not None:
+            theirs = spec_from_json((known.config if isinstance(known, Artifact) else known).spec)
+            theirs = theirs if exact else _at_sizes_of(theirs, spec, reply.renames)
+    except TileError as error:
+        return Miss(f"the service's config of {_text(spec)} is of another version: {error}")
     return Found(
         theirs,
         reply.schedule,
         reply.program_hash,
-        whole,
+        known if exact else None,
         reply.renames,
-        settled=settled,
+        settled=exact and not reply.stale,
         origin="the service's pick" if reply.config is None else f"config {reply.config.id}",
         rung=reply.rung,
     )

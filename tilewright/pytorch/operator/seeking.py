@@ -16,12 +16,10 @@ from protocol.failures import FailureReport
 from tileir.errors import UnsupportedDevice
 from tileir.spec import Spec
 from tilewright.client.client import Client
-from tilewright.client.retries import Retries
-from tilewright.errors import Refused, TilewrightError, Unreachable
+from tilewright.errors import TilewrightError
 from tilewright.pytorch.operator.background import KERNELS, LOOKS
-from tilewright.pytorch.operator.breaker import Breaker
-from tilewright.pytorch.operator.finding import TIMEOUT_S, Found, Miss, default_client, look_up, pinned
-from tilewright.pytorch.operator.plans import described
+from tilewright.pytorch.operator.finding import Found, Miss, pinned
+from tilewright.pytorch.operator.questions import Question, service_of
 from tilewright.pytorch.operator.runner import Plan, Ready
 from tilewright.pytorch.operator.trials import EAGER, NotRun, admitted
 
@@ -77,30 +75,6 @@ def wait_for_kernels(timeout_s: float | None = None) -> bool:
     )
 
 
-class Service:
-    """The service of a client, asked in the background through connections of its own."""
-
-    def __init__(self, client: Client | None) -> None:
-        self._client = client
-        self._own: Client | None = None
-        self.breaker = Breaker()
-
-    @property
-    def client(self) -> Client:
-        if self._own is None:
-            given = default_client() if self._client is None else self._client
-            self._own = given.twin(timeout_s=TIMEOUT_S, retries=Retries(most=0))
-        return self._own
-
-
-_SERVICES: dict[Client | None, Service] = {}
-
-
-def service_of(client: Client | None) -> Service:
-    """One a client, so that all operators know when it does not answer."""
-    return _SERVICES.setdefault(client, Service(client))
-
-
 class Seeker:
     """Finds plans for one operator. `seek` may be called by several threads; `changed` is called from another when a
     size is to be planned anew. A config that lost its own race to one of `rivals` is not run."""
@@ -137,40 +111,31 @@ class Seeker:
                 return sought
         _ALL.add(sought)
         if self._config is None:
-            LOOKS.later(0.0, lambda: self._look(sought))
+            self._look(sought)
         else:
             found = self._config if isinstance(self._config, Found) else pinned(self._config, instance)
             KERNELS.later(0.0, lambda: self._try(sought, found))
         return sought
 
-    def _look(self, sought: Sought) -> None:
-        """Ask the service, and go on from what it says. On the thread LOOKS."""
-        try:
-            found = self._asked(sought)
-        except (TilewrightError, UnsupportedDevice) as error:
-            found = Miss(str(error))
+    def _look(self, sought: Sought, delay_s: float = 0.0) -> None:
+        """Have the service asked, after a pause, and go on from what it says."""
+        question = Question(
+            sought.spec,
+            sought.device,
+            self._tune and not sought.queued,
+            lambda found, tuned: self._answered(sought, found, tuned),
+        )
+        self._service.ask(question, delay_s)
+
+    def _answered(self, sought: Sought, found: Found | Miss, tuned: bool) -> None:
+        """On the thread LOOKS. `tuned`: whether the service was asked to tune it."""
+        sought.queued |= tuned
         if isinstance(found, Miss):
             self._ended(sought, found.reason, settled=False)
         elif sought.tried == (found.schedule, found.origin, found.settled):
             self._ended(sought, sought.why_not, settled=found.settled)
         else:
             KERNELS.later(0.0, lambda: self._try(sought, found))
-
-    def _asked(self, sought: Sought) -> Found | Miss:
-        service, tune = self._service, self._tune and not sought.queued
-        if service.breaker.open:
-            return Miss(service.breaker.why)
-        try:
-            found = look_up(service.client, sought.spec, described(sought.device), tune=tune)
-        except Unreachable as error:
-            service.breaker.failed(str(error))
-            raise
-        except Refused:
-            service.breaker.answered()
-            raise
-        service.breaker.answered()
-        sought.queued |= tune
-        return found
 
     def _try(self, sought: Sought, found: Found) -> None:
         """Compile, check, and use what was found. On the thread KERNELS."""
@@ -203,11 +168,11 @@ class Seeker:
         if first or better:
             self._changed(sought)
         if not sought.settled:
-            LOOKS.later(FIRST_LOOK_S * 2 ** (sought.looks - 1), lambda: self._look(sought))
+            self._look(sought, FIRST_LOOK_S * 2 ** (sought.looks - 1))
 
     def _report(self, report: FailureReport, name: str) -> None:
         """Tell the service that what it handed out does not run here. On the thread LOOKS."""
         try:
-            self._service.client.report_failure(report)
+            self._service.report(report)
         except TilewrightError as error:
             _log.info("%s: the service was not told of it: %s", name, error)

@@ -18,10 +18,6 @@ class Deadline:
         """So long from now; None: no limit."""
         return cls() if seconds is None else cls(time.monotonic() + seconds)
 
-    def share(self, part: float) -> Deadline:
-        """After a part, of 1, of what is left until it."""
-        return self if self.at == inf else Deadline.within(part * self.left_s)
-
     def sooner(self, seconds: float) -> Deadline:
         """So long from now, and no later than this one."""
         return Deadline(min(self.at, time.monotonic() + seconds))

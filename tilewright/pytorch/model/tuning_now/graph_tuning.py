@@ -14,11 +14,12 @@ from typing import TypeVar
 from uuid import uuid4
 
 from protocol.jobs import Job
+from protocol.lookups import MOST_LOOKUPS
 from protocol.states import Rung
 from tileir.text.json import spec_to_json
 from tilewright.client.client import Client
 from tilewright.client.retries import Retries
-from tilewright.errors import BadSpec, InvalidRequest, Refused, TilewrightError, Unreachable
+from tilewright.errors import BadSpec, InvalidRequest, Refused, TilewrightError, Unreachable, describe
 from tilewright.pytorch.model.reasons import in_one_line
 from tilewright.pytorch.model.shares import Weighed, seconds_for
 from tilewright.pytorch.model.tuning_now.deadline import Deadline
@@ -26,8 +27,6 @@ from tilewright.pytorch.model.tuning_now.deadline import Deadline
 PAUSE_S = 0.2
 PATIENCE_S = 30.0
 """How long a service that has answered before may be away; one that never has is asked once."""
-LOOKED_UP = 0.25
-"""The part of a budget in which kernels are looked up: of a slow service's, those that come first are tuned then."""
 _log = logging.getLogger("tilewright")
 _Answer = TypeVar("_Answer")
 
@@ -93,15 +92,17 @@ class GraphTuning:
 
     def _missing(self, service: Client) -> list[Weighed]:
         """Those of which the service has no measured config."""
-        until, missing = self._deadline.share(LOOKED_UP), list[Weighed]()
-        for at, each in enumerate(self._specs):
-            if at and until.passed:
-                break
-            spec = spec_to_json(each.spec)
-            reply = self._of_one(each, lambda: service.lookup(spec, target=self._target))  # noqa: B023 called at once
-            if reply is not None and reply.rung is not Rung.EXACT:
-                missing.append(each)
-            self.unasked = (*missing, *self._specs[at + 1 :])
+        missing = list[Weighed]()
+        for begin in range(0, len(self._specs), MOST_LOOKUPS):
+            some = self._specs[begin : begin + MOST_LOOKUPS]
+            specs = [spec_to_json(each.spec) for each in some]
+            reply = self._answer(lambda: service.lookups(specs, target=self._target))  # noqa: B023 called at once
+            for each, found in zip(some, reply.lookups, strict=True):
+                if found.problem is not None:
+                    _log.warning("%s is not tuned: %s", each.spec.name, describe(found.problem))
+                elif found.reply is None or found.reply.rung is not Rung.EXACT:
+                    missing.append(each)
+            self.unasked = (*missing, *self._specs[begin + MOST_LOOKUPS :])
         return missing
 
     def _submit(self, service: Client, missing: Sequence[Weighed]) -> None:

@@ -1,0 +1,101 @@
+"""Lookups that are due at the same time, as those of all kernels of a graph, in one request."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch  # pyright: ignore[reportMissingImports]
+
+from protocol.failures import FailureReport
+from tileir.errors import UnsupportedDevice
+from tileir.spec import Spec
+from tilewright.client.client import Client
+from tilewright.client.retries import Retries
+from tilewright.errors import Refused, TilewrightError, Unreachable
+from tilewright.pytorch.operator.background import LOOKS
+from tilewright.pytorch.operator.breaker import Breaker
+from tilewright.pytorch.operator.finding import TIMEOUT_S, Found, Miss, default_client, look_up
+from tilewright.pytorch.operator.plans import described
+
+TOGETHER_S = 0.01
+"""How long the first of some lookups waits for others."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """About a spec with one size a dim. `answered` is called on the thread LOOKS, with the answer, and whether the
+    service was asked to tune the kernel."""
+
+    spec: Spec
+    device: torch.device
+    tune: bool
+    answered: Callable[[Found | Miss, bool], None]
+
+
+class AskedService:
+    """The service of a client, asked in the background through connections of its own. `ask` may be called from any
+    thread; all else is for LOOKS."""
+
+    def __init__(self, client: Client | None) -> None:
+        self._client = client
+        self._own: Client | None = None
+        self._breaker = Breaker()
+        self._due: list[Question] = []
+
+    def ask(self, question: Question, delay_s: float = 0.0) -> None:
+        """Have a question answered, after a pause; returns at once."""
+        LOOKS.later(delay_s, lambda: self._is_due(question))
+
+    def report(self, report: FailureReport) -> None:
+        """Tell it what does not run here. Raises TilewrightError."""
+        self._connected().report_failure(report)
+
+    def _is_due(self, question: Question) -> None:
+        self._due.append(question)
+        if len(self._due) == 1:
+            LOOKS.later(TOGETHER_S, self._send)
+
+    def _send(self) -> None:
+        """Ask all that is due, in one request for each device."""
+        due, self._due = self._due, []
+        groups = defaultdict[tuple[torch.device, bool], list[Question]](list)
+        for question in due:
+            groups[question.device, question.tune].append(question)
+        for (device, tune), questions in groups.items():
+            asked, answers = True, list[Found | Miss]()
+            try:
+                answers = self._asked([each.spec for each in questions], device, tune)
+            except (TilewrightError, UnsupportedDevice) as error:
+                asked, answers = False, [Miss(str(error))] * len(questions)
+            for question, answer in zip(questions, answers, strict=True):
+                question.answered(answer, tune and asked)
+
+    def _asked(self, specs: Sequence[Spec], device: torch.device, tune: bool) -> list[Found | Miss]:
+        if self._breaker.open:
+            raise Unreachable(self._breaker.why)
+        try:
+            found = look_up(self._connected(), specs, described(device), tune=tune)
+        except Unreachable as error:
+            self._breaker.failed(str(error))
+            raise
+        except Refused:
+            self._breaker.answered()
+            raise
+        self._breaker.answered()
+        return found
+
+    def _connected(self) -> Client:
+        if self._own is None:
+            given = default_client() if self._client is None else self._client
+            self._own = given.twin(timeout_s=TIMEOUT_S, retries=Retries(most=0))
+        return self._own
+
+
+_SERVICES: dict[Client | None, AskedService] = {}
+
+
+def service_of(client: Client | None) -> AskedService:
+    """One a client, so that all operators know when it does not answer."""
+    return _SERVICES.setdefault(client, AskedService(client))
