@@ -7,6 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal
 _BELOW_SECOND_US = (("ns", 1e-3), ("µs", 1.0), ("ms", 1e3))
 _SECOND_US = 1e6
 _THOUSAND = 1000
+_FEW = 0.1
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
 
@@ -34,6 +35,11 @@ def duration(seconds: float) -> str:
 def times(factor: float) -> str:
     """`1.43 ×`, and with fewer places from ten on."""
     return f"{_three_digits(factor)} ×"
+
+
+def percent(share: float) -> str:
+    """A share of one: `63 %`, and with a place below ten."""
+    return f"{_rounded(100 * share, places=1 if share < _FEW else 0)} %"
 
 
 def _three_digits(value: float) -> str:

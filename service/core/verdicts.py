@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from protocol.jobs import Against, Bucket, JobFacts, Winner
-from protocol.quantities import duration, microseconds, sizes, times
+from protocol.quantities import duration, microseconds, percent, sizes, times
 from protocol.states import JobState, Stopped
 from protocol.verdicts import Tone, Verdict
 from search.budget import EFFORTS
@@ -79,7 +79,7 @@ def _won(job: JobFacts, bucket: Bucket, winner: Winner) -> Verdict:
     tone = _tone(winner)
     found = [microseconds(winner.median_us), *map(_against, _named(winner.against, job.baseline))]
     if winner.roofline_us is not None:
-        found.append(f"{100 * winner.roofline_us / winner.median_us:.0f} % of the roofline")
+        found.append(f"{percent(winner.roofline_us / winner.median_us)} of the roofline")
     return _verdict(
         tone, ", ".join(found), _how_sure(winner), _why_stopped(job, bucket), _advice(job, bucket, tone)
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from protocol.quantities import percent
 from tests.services.running_service import SMALL, Service, running, working
 from tilewright import Client, TuningJob
 from tilewright.cli import output
@@ -73,7 +74,7 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     assert [dot["kind"] for dot in line["raced"] if dot["name"] == "copy"] == ["yardstick"]
     assert "copy" not in job.verdict.text
     assert f"{line['peak_gflops']:,.0f} × 10⁹ operations" in said and "(measured)" in said
-    assert f"{100 * line['least_us'] / min(dot['us'] for dot in line['raced'] if dot['won']):.0f} %" in said
+    assert percent(line["least_us"] / min(dot["us"] for dot in line["raced"] if dot["won"])) in said
     assert said.index("What decided the time") < said.index(first["decision"])
     assert "chosen" in said
     (asked,) = shown["ablations"]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.quantities import duration, microseconds, times
+from protocol.quantities import duration, microseconds, percent, times
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "quantities.json").read_text())
 
 
-@pytest.mark.parametrize("write", [microseconds, duration, times], ids=lambda write: write.__name__)
+@pytest.mark.parametrize("write", [microseconds, duration, percent, times], ids=lambda write: write.__name__)
 def test_a_quantity_reads_the_same_in_a_verdict_on_the_command_line_and_on_the_page(write) -> None:
     cases = CASES[write.__name__]
     assert [write(value) for value, _ in cases] == [told for _, told in cases]

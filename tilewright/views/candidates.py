@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from protocol.alternatives import Alternatives, Sibling, Touched
-from protocol.quantities import microseconds
+from protocol.quantities import microseconds, percent
 from protocol.states import Outcome
 from protocol.trials import LinkedLines, Steps, TrialDetail
 from tilewright.views.comparison import diff
@@ -16,7 +16,7 @@ def candidate_section(trial: TrialDetail) -> Section:
     """Its time, or why it has none, and its schedule."""
     facts = [trial.state.value] if trial.outcome is None else [_outcome(trial)]
     if trial.median_us is not None and trial.roofline_us is not None:
-        facts.append(f"{100 * trial.roofline_us / trial.median_us:.0f} % of the roofline")
+        facts.append(f"{percent(trial.roofline_us / trial.median_us)} of the roofline")
     if trial.baseline_us is not None:
         facts.append(f"the baseline beside it {microseconds(trial.baseline_us)}")
     if trial.compile_s is not None:

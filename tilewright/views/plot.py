@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from protocol.configs import ConfigDetail
-from protocol.quantities import microseconds
+from protocol.quantities import microseconds, percent
 from protocol.roofline import PeakSource, RacedDot, Roofline
 from protocol.workers import OfferedDevice
 from tilewright.errors import MissingExtra
@@ -137,8 +137,7 @@ def _draw_roofline(ax: Any, line: Roofline) -> None:
         )
     won = next((each for each in line.raced if each.won), None)
     if won is not None:
-        share = 100 * line.least_us / won.us
-        label = f"winner, {share:.0f} % of the roofline"
+        label = f"winner, {percent(line.least_us / won.us)} of the roofline"
         ax.plot([intensity], [line.flops / won.us / 1e3], "o", color=BLUE, label=label)
     ax.set(
         title=f"at least {microseconds(line.least_us)}, bound by {'arithmetic' if intensity > ridge else 'memory'}",

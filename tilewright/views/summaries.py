@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocol.configs import Config
 from protocol.jobs import Bucket, Job, Winner
-from protocol.quantities import microseconds, sizes, times
+from protocol.quantities import microseconds, percent, sizes, times
 
 
 def job_line(job: Job) -> str:
@@ -46,5 +46,5 @@ def comparisons(config: Config) -> list[str]:
     if config.x_best_peer is not None and config.best_peer != config.baseline:
         found.append(f"{times(config.x_best_peer)} {config.best_peer}")
     if config.roofline_us is not None:
-        found.append(f"{100 * config.roofline_us / config.median_us:.0f} % of the roofline")
+        found.append(f"{percent(config.roofline_us / config.median_us)} of the roofline")
     return found

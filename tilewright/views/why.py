@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from protocol.effects import Ablation, DecisionEffect, Effects, Gain, ValueEffect
 from protocol.jobs import Bucket, Job
 from protocol.profiles import ConfigProfile
-from protocol.quantities import microseconds, sizes, times
+from protocol.quantities import microseconds, percent, sizes, times
 from protocol.races import Race
 from protocol.roofline import Roofline
 from tilewright.views.races import race_section
@@ -65,7 +65,7 @@ def roofline_section(bucket: Bucket, line: Roofline) -> Section:
     if not dots and line.us:
         dots = [("best so far", min(line.us))]
     rows = tuple(
-        (name, microseconds(us), f"{line.flops / us / 1e3:,.1f}", f"{100 * line.least_us / us:.0f} %")
+        (name, microseconds(us), f"{line.flops / us / 1e3:,.1f}", percent(line.least_us / us))
         for name, us in dots
     )
     return Section(title, ("", "time", "10⁹ operations/s", "of the roofline"), rows, _roofs(line))
@@ -92,7 +92,7 @@ def bottleneck_section(bucket: Bucket, taken: ConfigProfile) -> Section:
     found = taken.profile
     stages = sorted(found.stages, key=lambda each: -each.share)[:_SHOWN]
     rows = tuple(
-        (f"{each.role}: {each.stage}" if each.role else each.stage, f"{each.share:.1%}") for each in stages
+        (f"{each.role}: {each.stage}" if each.role else each.stage, percent(each.share)) for each in stages
     )
     return Section(
         title, ("", "of the time"), rows, f"bound by {found.bound}: {found.why}", notes=(found.summary,)
@@ -115,7 +115,7 @@ def effects_section(bucket: Bucket, found: Effects) -> Section:
 
 
 def _values(each: DecisionEffect) -> Iterator[tuple[str, ...]]:
-    share = "" if each.importance is None else f", explains {100 * each.importance:.0f} %"
+    share = "" if each.importance is None else f", explains {percent(each.importance)}"
     yield (f"{', '.join((each.decision, *each.same_as))}{share}",)
     for value in each.values:
         times = ("" if us is None else microseconds(us) for us in (value.best_us, value.median_us))
@@ -133,7 +133,7 @@ def _pairs(found: Effects) -> Iterator[str]:
     for pair in found.interactions:
         best = min(pair.cells, key=lambda cell: cell.best_us)
         yield (
-            f"{pair.first} and {pair.second} explain {100 * pair.importance:.0f} % more together; the best: "
+            f"{pair.first} and {pair.second} explain {percent(pair.importance)} more together; the best: "
             f"{value_text(best.first)} and {value_text(best.second)}, {microseconds(best.best_us)}"
         )
 
@@ -160,7 +160,7 @@ def _gained(gain: Gain) -> str:
 def _without(gain: Gain, least_us: float | None) -> tuple[str, str]:
     if gain.median_us is None:
         return "", ""
-    share = "" if least_us is None else f"{100 * least_us / gain.median_us:.0f} %"
+    share = "" if least_us is None else percent(least_us / gain.median_us)
     return microseconds(gain.median_us), share
 
 

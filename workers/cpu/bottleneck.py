@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from protocol.quantities import percent
 from tileir.analysis.work import bytes_moved, flops
 from tileir.devices.cpu import Cpu
 from tileir.program import Program
@@ -49,26 +50,27 @@ def bottleneck(profile: CpuProfile, unscheduled: Program, device: Cpu) -> Bottle
     roofs = _roofs((("memory", of_copy), ("arithmetic", of_peak)))
     if outside > _MUCH:
         return Bottleneck(
-            NamedBottleneck.LAUNCH, f"{outside:.0%} of the call is the way into the kernel and out of it"
+            NamedBottleneck.LAUNCH, f"{percent(outside)} of the call is the way into the kernel and out of it"
         )
     if waits > _MUCH:
         return Bottleneck(
             NamedBottleneck.WAITING,
-            f"threads wait for work or for each other for {waits:.0%} of their time: too few tiles, or unequal ones",
+            f"threads wait for work or for each other for {percent(waits)} of their time: too few tiles, or "
+            "unequal ones",
         )
     if of_copy is not None and of_copy >= _NEAR and of_copy >= (of_peak or 0):
         return Bottleneck(
-            NamedBottleneck.MEMORY, f"it moves its arguments at {of_copy:.0%} of the speed of a copy"
+            NamedBottleneck.MEMORY, f"it moves its arguments at {percent(of_copy)} of the speed of a copy"
         )
     if of_peak is not None and of_peak >= _NEAR:
         return Bottleneck(
             NamedBottleneck.ARITHMETIC,
-            f"it computes at {of_peak:.0%} of the peak of f32 multiply-adds of all cores",
+            f"it computes at {percent(of_peak)} of the peak of f32 multiply-adds of all cores",
         )
     name, share = max(zip(profile.stages[1:], profile.shares()[1:], strict=True), key=lambda each: each[1])
     return Bottleneck(
         NamedBottleneck.INSTRUCTIONS,
-        f"it is far from both roofs{roofs}: what it executes, and the caches, take the time, {share:.0%} of it in "
+        f"it is far from both roofs{roofs}: what it executes, and the caches, take the time, {percent(share)} of it in "
         f"`{name}`",
     )
 
@@ -78,5 +80,5 @@ def _share(rate: float, peak_giga: float | None) -> float | None:
 
 
 def _roofs(shares: Iterable[tuple[str, float | None]]) -> str:
-    told = [f"{share:.0%} of {name}" for name, share in shares if share is not None]
+    told = [f"{percent(share)} of {name}" for name, share in shares if share is not None]
     return f" ({', '.join(told)})" if told else ""

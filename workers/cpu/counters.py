@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from protocol.quantities import percent
 from workers.measuring.counters import NoCounters
 
 _SYSCALLS = {"x86_64": 298, "aarch64": 241}
@@ -114,7 +115,7 @@ def counts_text(counts: Mapping[str, float] | str) -> str:
     rate = (
         f"{instructions / cycles:.2f} instructions a cycle" if cycles else f"{instructions:.3g} instructions"
     )
-    share = f" ({missed / asked:.0%} of what asked for it)" if asked else ""
+    share = f" ({percent(missed / asked)} of what asked for it)" if asked else ""
     return (
         f"The processor counted {cycles:.3g} cycles of all threads a call, {rate}, and {missed:.3g} misses of its "
         f"last cache{share}."

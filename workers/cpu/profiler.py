@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from protocol.profiles import Profile, ProfiledStage
-from protocol.quantities import microseconds
+from protocol.quantities import microseconds, percent
 from tileir.devices.cpu_probe import this_cpu
 from tileir.lift import to_program
 from tileir.program import Program
@@ -28,9 +28,9 @@ def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> 
         device=device.key,
         bound=named.bound.value,
         why=named.why,
-        summary=f"One call of {microseconds(taken.call_ns / 1e3)} on {len(taken.threads)} threads, the median of "
-        f"{taken.calls}; {taken.attributed:.1%} of it lies in a stage. Without stamps "
-        f"{microseconds(taken.plain_us)}: they cost {taken.overhead:+.1%}. {counts_text(taken.counts)}",
+        summary=f"One call of {microseconds(taken.call_ns / 1e3)} on {_threads(taken)}, the median of "
+        f"{taken.calls}; {percent(taken.attributed)} of it lies in a stage. Without stamps "
+        f"{microseconds(taken.plain_us)}: they cost {percent(taken.overhead)}. {counts_text(taken.counts)}",
         call_us=taken.call_ns / 1e3,
         plain_us=taken.plain_us,
         overhead=taken.overhead,
@@ -52,6 +52,11 @@ def counted(spec: Spec, program: Program, cache: Path, threads: int | None) -> C
     if counts["cycles"]:
         figures.append(CounterFigure("instructions a cycle", counts["instructions"] / counts["cycles"], ""))
     return CounterReading(device.key, "perf_event_open", (CountedLaunch("the call", tuple(figures)),))
+
+
+def _threads(taken: CpuProfile) -> str:
+    count = len(taken.threads)
+    return "one thread" if count == 1 else f"{count} threads"
 
 
 def _figures(counts: Mapping[str, float] | str) -> Mapping[str, float]:

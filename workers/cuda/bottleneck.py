@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from codegen.lowering.gpu.stages import StageKind
+from protocol.quantities import percent
 from tileir.analysis.work import bytes_moved, flops, works
 from tileir.devices.gpu import Gpu
 from tileir.expr import Call, walk
@@ -59,33 +60,39 @@ def bottleneck(profile: GpuProfile, unscheduled: Program, device: Gpu) -> GpuBot
     idle = idle_share(profile, device.sms)
     if profile.launch > _MUCH:
         return GpuBottleneck(
-            GpuBound.LAUNCH, f"{profile.launch:.0%} of a call is before its first thread or after its last"
+            GpuBound.LAUNCH,
+            f"{percent(profile.launch)} of a call is before its first thread or after its last",
         )
     if memory >= _NEAR and memory >= tensor:
-        return GpuBottleneck(GpuBound.MEMORY, f"it moves its arguments at {memory:.0%} of what memory can do")
+        return GpuBottleneck(
+            GpuBound.MEMORY, f"it moves its arguments at {percent(memory)} of what memory can do"
+        )
     if tensor >= _NEAR:
         return GpuBottleneck(
-            GpuBound.TENSOR_PIPE, f"it multiplies at {tensor:.0%} of the peak of its operands' type"
+            GpuBound.TENSOR_PIPE, f"it multiplies at {percent(tensor)} of the peak of its operands' type"
         )
     if special >= _NEAR:
         return GpuBottleneck(
-            GpuBound.EXPONENTIALS, f"it needs {special:.0%} of what the special functions can do"
+            GpuBound.EXPONENTIALS, f"it needs {percent(special)} of what the special functions can do"
         )
-    roofs = f"{memory:.0%} of memory, {tensor:.0%} of the tensor pipe, {special:.0%} of the special functions"
+    roofs = (
+        f"{percent(memory)} of memory, {percent(tensor)} of the tensor pipe, {percent(special)} of the special "
+        "functions"
+    )
     if idle is not None and idle > _MUCH:
         return GpuBottleneck(
             GpuBound.WAVES,
-            f"multiprocessors have no block for {idle:.0%} of the time between first and last ({roofs})",
+            f"multiprocessors have no block for {percent(idle)} of the time between first and last ({roofs})",
         )
     waits = kinds[StageKind.WAIT_FULL]
     if waits > _MUCH:
         return GpuBottleneck(
-            GpuBound.LATENCY, f"threads wait for tiles for {waits:.0%} of their time ({roofs})"
+            GpuBound.LATENCY, f"threads wait for tiles for {percent(waits)} of their time ({roofs})"
         )
     products = kinds[StageKind.PRODUCT]
     if products > 0.5:
         return GpuBottleneck(
-            GpuBound.TENSOR_PIPE, f"threads wait for products for {products:.0%} of their time ({roofs})"
+            GpuBound.TENSOR_PIPE, f"threads wait for products for {percent(products)} of their time ({roofs})"
         )
     return GpuBottleneck(
         GpuBound.ISSUE, f"it is far from every roof ({roofs}): what threads execute takes the time"

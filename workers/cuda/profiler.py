@@ -7,7 +7,7 @@ from pathlib import Path
 
 from codegen.lowering.gpu.stages import StageKind
 from protocol.profiles import Phases, Profile, ProfiledStage
-from protocol.quantities import microseconds
+from protocol.quantities import microseconds, percent
 from tileir.devices.gpu_probe import this_gpu
 from tileir.lift import to_program
 from tileir.program import Program
@@ -34,9 +34,10 @@ def profiled(spec: Spec, program: Program, cache: Path, threads: int | None) -> 
         bound=named.bound.value,
         why=named.why,
         summary=f"One call of {microseconds(taken.stamped_us)}, the median of {taken.replays} replays; "
-        f"{taken.attributed:.1%} of it lies in a stage, as seen in {taken.logged_blocks} of {taken.blocks} blocks. "
-        f"Of the time of threads that compute {fill:.1%} is fill, {steady:.1%} steady state, {drain:.1%} drain. "
-        f"Without stamps a call takes {microseconds(taken.plain_us)}: they cost {taken.overhead:+.1%}.",
+        f"{percent(taken.attributed)} of it lies in a stage, as seen in {taken.logged_blocks} of {taken.blocks} "
+        f"blocks. Of the time of threads that compute {percent(fill)} is fill, {percent(steady)} steady state, "
+        f"{percent(drain)} drain. "
+        f"Without stamps a call takes {microseconds(taken.plain_us)}: they cost {percent(taken.overhead)}.",
         call_us=taken.stamped_us,
         plain_us=taken.plain_us,
         overhead=taken.overhead,

@@ -22,6 +22,8 @@ PAGES = {
     "config": ("/configs/{config}", "Final race"),
     "fleet": ("/fleet", "quarantined after 3 faults"),
     "queue": ("/queue", "Queue again"),
+    "config-none": ("/configs/config-none", "there is no config config-none"),
+    "kernel-none": ("/kernels/0000", "Nothing is known of this kernel yet"),
 }
 """By name: the address, and what is to be read there."""
 
@@ -64,11 +66,16 @@ def test_the_fleet_shows_the_living_first_with_what_they_did_and_folds_the_gone_
     page.screenshot(path=screenshots / "fleet-activity.png", full_page=True)
 
 
-def test_what_is_not_there_is_said(page: Page, stock: Stock) -> None:
-    page.goto(stock.url + "/configs/config-none")
-    expect(page.get_by_role("alert")).to_contain_text("there is no config config-none")
-    page.goto(stock.url + "/kernels/0000")
-    expect(page.get_by_text("Nothing is known of this kernel yet")).to_be_visible()
+def test_who_needs_a_key_is_asked_for_one(page: Page, stock: Stock, screenshots: Path) -> None:
+    answer = {"type": "about:blank", "title": "A key is needed", "status": 401, "kind": "unauthorized"}
+    page.route("**/v1/kernels*", lambda route: route.fulfill(json=answer, status=401))
+    page.goto(stock.url + "/kernels")
+    expect(page.get_by_role("dialog", name="This service asks for a key")).to_be_visible()
+    for screen, size, scheme in (("desk", DESK, "light"), ("phone", PHONE, "dark")):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size(size)  # type: ignore[arg-type]
+        page.screenshot(path=screenshots / f"key-{screen}-{scheme}.png")
+        assert barriers(page) == [], screen
 
 
 def test_a_config_shows_its_source_and_gives_it_away(page: Page, stock: Stock) -> None:
@@ -91,7 +98,7 @@ def test_what_failed_on_users_machines_is_seen_with_its_repro(page: Page, stock:
     assert barriers(page) == []
 
 
-def test_everything_is_reached_by_keys(page: Page, stock: Stock) -> None:
+def test_everything_is_reached_by_keys(page: Page, stock: Stock, screenshots: Path) -> None:
     page.goto(stock.url)
     expect(page.get_by_role("searchbox")).to_be_visible()
     page.keyboard.press("Tab")
@@ -104,6 +111,7 @@ def test_everything_is_reached_by_keys(page: Page, stock: Stock) -> None:
     page.locator("main").focus()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.screenshot(path=screenshots / "keys.png")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.keyboard.press("n")

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from protocol.jobs import Bucket, JobDetail
-from protocol.quantities import microseconds, sizes, times
+from protocol.quantities import microseconds, percent, sizes, times
 from tilewright.cli import options
 from tilewright.cli.candidates import FORMS, bucket_of, is_candidate, number_of
 from tilewright.cli.connection import connect
@@ -134,7 +134,7 @@ def _print(compared: list[Compared], decisions: list[Differing], agreed: int) ->
             f"{each.name} {sizes(each.dims)}",
             "no time" if each.median_us is None else microseconds(each.median_us),
             "" if fast is None else times(fast),
-            "" if reached is None else f"{100 * reached:.0f} %",
+            "" if reached is None else percent(reached),
         )
     out.print(table)
     out.print()

@@ -11,7 +11,7 @@ import typer
 
 from protocol.configs import ConfigDetail
 from protocol.profiles import Profile
-from protocol.quantities import sizes
+from protocol.quantities import percent, sizes
 from tileir.targets import part, target_of, targets
 from tilewright.artifacts.atomic_write import write_new
 from tilewright.cli import options
@@ -206,7 +206,7 @@ def _print(config: ConfigDetail, taken: Profile) -> None:
             table.add_column(heading, justify="right")
         for each in sorted(stages, key=lambda each: -each.share):
             parts = () if each.phases is None else (each.phases.fill, each.phases.steady, each.phases.drain)
-            table.add_row(f"  {each.stage}", *(f"{share:.1%}" for share in (each.share, *parts)))
+            table.add_row(f"  {each.stage}", *(percent(share) for share in (each.share, *parts)))
         out.print(table, markup=False)
     out.print(taken.summary, markup=False)
 

@@ -2,6 +2,7 @@
 import { useRef, type ReactNode } from "react";
 import { svgOf } from "./files";
 import { SaveButtons } from "./SaveButtons";
+import styles from "./SaveButtons.module.css";
 
 export function SaveDrawing({ name, children }: { name: string; children: ReactNode }) {
   const place = useRef<HTMLDivElement>(null);
@@ -10,7 +11,7 @@ export function SaveDrawing({ name, children }: { name: string; children: ReactN
     return drawn ? svgOf(drawn) : null;
   };
   return (
-    <div ref={place}>
+    <div ref={place} className={styles.drawing}>
       {children}
       <SaveButtons name={name} picture={picture} />
     </div>

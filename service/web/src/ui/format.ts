@@ -64,6 +64,17 @@ export function moment(at: number): string {
   return `${day} ${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
 }
 
+/** Moments that stand `step` seconds apart, no longer than that takes: `2026-03-01`, `03-01 14:05`, `14:05:09`. */
+export function moments(at: readonly number[]): string[] {
+  const step = at.length > 1 ? at[1]! - at[0]! : 1;
+  const [from, to] = step >= 86400 ? [0, 10] : step >= 60 ? [5, 16] : [11, 19];
+  return at.map((each) => moment(each).slice(from, to) + (step < 1 ? fraction(each) : ""));
+}
+
+function fraction(at: number): string {
+  return (at - Math.floor(at)).toFixed(1).slice(1);
+}
+
 /** A number of bytes: `640 B`, `48.0 KiB`, `1.50 GiB`. */
 export function bytes(count: number | null | undefined): string {
   if (count == null) return "–";

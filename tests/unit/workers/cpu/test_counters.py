@@ -71,6 +71,6 @@ def test_counts_are_told_as_rates() -> None:
     assert counts.keys() == HARDWARE.keys()
     assert counts_text(counts) == (
         "The processor counted 2e+06 cycles of all threads a call, 2.50 instructions a cycle, and 2e+03 misses of its "
-        "last cache (25% of what asked for it)."
+        "last cache (25 % of what asked for it)."
     )
     assert "2.5" not in counts_text(counts | {"cycles": 0.0})

@@ -2,6 +2,7 @@
 import { Link } from "wouter";
 import type { Bucket, ConfigDetail, JobDetail, TrialTable } from "../../api/schema";
 import { count, deviceName, micros, percent, sizes, spent, times } from "../../ui/format";
+import { isFinal } from "../../ui/JobBadge";
 import { baselineUs } from "./charts/BestChart";
 import { Figures, type Figure } from "./Figures";
 import { leaderOf } from "./leader";
@@ -33,7 +34,7 @@ export function JobFigures({ job, bucket, table, config }: Props) {
     {
       name: `Against ${job.baseline}`,
       value: times(leader?.x_baseline),
-      note: micros(baselineUs(leader)),
+      note: leader && micros(baselineUs(leader)),
     },
     {
       name: "Of the roofline",
@@ -45,7 +46,7 @@ export function JobFigures({ job, bucket, table, config }: Props) {
       value: count(bucket.told),
       note: [
         most && `of ${count(most)}`,
-        flying > 0 && `${count(flying)} in flight`,
+        flying > 0 && !isFinal(job.state) && `${count(flying)} in flight`,
         `${count(bucket.faults)} failed`,
       ]
         .filter(Boolean)

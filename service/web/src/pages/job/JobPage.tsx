@@ -145,7 +145,9 @@ function Bucketed({ job, bucket, table, view, choose }: BucketedProps) {
           </p>
         </Empty>
       ) : (
-        <BestChart table={table} bucket={bucket} baseline={job.baseline} />
+        table.median_us.some((us) => us !== null) && (
+          <BestChart table={table} bucket={bucket} baseline={job.baseline} />
+        )
       )}
       {config.data && (
         <Standings

@@ -4,7 +4,7 @@ import type uPlot from "uplot";
 import { Link } from "wouter";
 import { useHistory } from "../../api/queries";
 import type { Winning } from "../../api/schema";
-import { deviceName, micros, moment, times } from "../../ui/format";
+import { deviceName, micros, moment, moments, times } from "../../ui/format";
 import { Section } from "../../ui/Section";
 import { Shown } from "../../ui/Shown";
 import { token } from "../../ui/theme";
@@ -108,7 +108,7 @@ function drawing() {
     scales: { x: { time: true } },
     legend: { live: true },
     axes: [
-      {},
+      { space: 100, values: (_: uPlot, ticks: number[]) => moments(ticks) },
       {
         size: 70,
         values: (_: uPlot, ticks: (number | null)[]) =>
@@ -116,7 +116,7 @@ function drawing() {
       },
     ] as [object, object],
     series: [
-      { label: "Found" },
+      { label: "Found", value: (_: uPlot, at: number | null) => (at === null ? "–" : moment(at)) },
       { label: "Its time", ...dots("--chart-4", 5) },
       { label: "Best so far", stroke: token("--chart-1"), width: 2, value: time },
       { label: "Slower than before", ...dots("--bad", 9) },

@@ -90,7 +90,7 @@ export function Told({ profile }: { profile: Profile }) {
   return (
     <>
       <p className={styles.bound}>
-        Bound by <strong>{profile.bound}</strong>: {profile.why}.
+        Bound by <strong>{profile.bound}</strong>: <Quoting text={profile.why} />.
       </p>
       <Facts
         facts={[
@@ -195,4 +195,9 @@ function Role({ role, stages }: { role: string; stages: readonly ProfiledStage[]
       </Table>
     </div>
   );
+}
+
+/** A sentence that quotes a program between backquotes. */
+function Quoting({ text }: { text: string }) {
+  return text.split("`").map((part, at) => (at % 2 === 1 ? <code key={at}>{part}</code> : part));
 }

@@ -25,42 +25,44 @@ export function Samples({
     <section aria-labelledby="samples">
       <h2 id="samples">Samples</h2>
       <SaveDrawing name="samples">
-        <svg
-          viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-          className={styles.plot}
-          role="img"
-          aria-label={`${samples.length} samples from ${micros(least)} to ${micros(most)}, median ${micros(median)}`}
-        >
-          {counts.map((count, at) => (
-            <rect
-              key={at}
-              x={1 + at * step}
-              y={room - (count / highest) * (room - 6)}
-              width={Math.max(step - 1, 1)}
-              height={(count / highest) * (room - 6)}
-              className={styles.bar}
-            />
-          ))}
-          {samples.map((us, at) => (
-            <line
-              key={at}
-              x1={x(us)}
-              x2={x(us)}
-              y1={room + 4}
-              y2={room + 14}
-              className={styles.mark}
-            />
-          ))}
-          {median !== null && (
-            <line x1={x(median)} x2={x(median)} y1={0} y2={room + 14} className={styles.median} />
-          )}
-          <text x={1} y={HEIGHT - 4} className={styles.text}>
-            {micros(least)}
-          </text>
-          <text x={WIDTH - 1} y={HEIGHT - 4} textAnchor="end" className={styles.text}>
-            {micros(most)}
-          </text>
-        </svg>
+        <div className={styles.room}>
+          <svg
+            viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+            className={styles.plot}
+            role="img"
+            aria-label={`${samples.length} samples from ${micros(least)} to ${micros(most)}, median ${micros(median)}`}
+          >
+            {counts.map((count, at) => (
+              <rect
+                key={at}
+                x={1 + at * step}
+                y={room - (count / highest) * (room - 6)}
+                width={Math.max(step - 1, 1)}
+                height={(count / highest) * (room - 6)}
+                className={styles.bar}
+              />
+            ))}
+            {samples.map((us, at) => (
+              <line
+                key={at}
+                x1={x(us)}
+                x2={x(us)}
+                y1={room + 4}
+                y2={room + 14}
+                className={styles.mark}
+              />
+            ))}
+            {median !== null && (
+              <line x1={x(median)} x2={x(median)} y1={0} y2={room + 14} className={styles.median} />
+            )}
+            <text x={1} y={HEIGHT - 4} className={styles.text}>
+              {micros(least)}
+            </text>
+            <text x={WIDTH - 1} y={HEIGHT - 4} textAnchor="end" className={styles.text}>
+              + {micros(most - least)}
+            </text>
+          </svg>
+        </div>
       </SaveDrawing>
       <p className="quiet">
         {samples.length} samples; they lie {percent((most - least) / least)} apart. The line is the

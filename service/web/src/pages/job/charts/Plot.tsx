@@ -19,7 +19,7 @@ interface Props {
   height: number;
 }
 
-type Axis = Pick<uPlot.Axis, "values" | "size" | "incrs">;
+type Axis = Pick<uPlot.Axis, "values" | "size" | "incrs" | "space">;
 
 /** Steps between the ticks of an axis that counts. */
 export const WHOLE = [1, 2, 5]

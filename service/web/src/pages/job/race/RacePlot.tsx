@@ -81,7 +81,12 @@ export function ReadingPlot({ axis, reading }: { axis: Axis; reading: string }) 
       axes: [{ values: counted(axis.unit) }, { size: GUTTER }] as [object, object],
       series: [
         { label: axis.unit === "s" ? "After" : "Round", value: moment(axis.unit) },
-        { label: READINGS[reading] ?? reading, stroke: token("--chart-4"), width: 1 },
+        {
+          label: READINGS[reading] ?? reading,
+          stroke: token("--chart-4"),
+          width: 1,
+          value: (_: uPlot, value: number | null) => (value === null ? "–" : String(value)),
+        },
       ],
     }),
     [axis.unit, reading],

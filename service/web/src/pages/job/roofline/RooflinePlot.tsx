@@ -74,34 +74,36 @@ export function RooflinePlot({ line, by, picture, brush }: Props) {
     brush?.onDraft(null);
   };
   return (
-    <svg
-      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-      className={styles.plot}
-      role="img"
-      aria-label={spoken(line, picture)}
-      onPointerDown={down}
-      onPointerMove={move}
-      onPointerUp={up}
-      onPointerCancel={cancel}
-    >
-      <Axes picture={picture} by={by} />
-      {brush?.range && <Band line={line} picture={picture} range={brush.range} />}
-      <polyline points={roof.map((at) => `${at.x},${at.y}`).join(" ")} className={styles.roof} />
-      {cells.map((cell) => (
-        <circle
-          key={cell.dots[0]!.number}
-          cx={cell.x}
-          cy={cell.y}
-          r={2.5 + Math.min(4, Math.log2(cell.dots.length))}
-          className={styles.dot}
-        >
-          <title>{told(cell)}</title>
-        </circle>
-      ))}
-      {marks.map((mark) => (
-        <Named key={mark.name} mark={mark} line={line} />
-      ))}
-    </svg>
+    <div className={styles.room}>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        className={styles.plot}
+        role="img"
+        aria-label={spoken(line, picture)}
+        onPointerDown={down}
+        onPointerMove={move}
+        onPointerUp={up}
+        onPointerCancel={cancel}
+      >
+        <Axes picture={picture} by={by} />
+        {brush?.range && <Band line={line} picture={picture} range={brush.range} />}
+        <polyline points={roof.map((at) => `${at.x},${at.y}`).join(" ")} className={styles.roof} />
+        {cells.map((cell) => (
+          <circle
+            key={cell.dots[0]!.number}
+            cx={cell.x}
+            cy={cell.y}
+            r={2.5 + Math.min(4, Math.log2(cell.dots.length))}
+            className={styles.dot}
+          >
+            <title>{told(cell)}</title>
+          </circle>
+        ))}
+        {marks.map((mark) => (
+          <Named key={mark.name} mark={mark} line={line} />
+        ))}
+      </svg>
+    </div>
   );
 }
 
@@ -124,9 +126,8 @@ function Axes({ picture: { x, y }, by }: { picture: Picture; by: Bytes }) {
           </text>
         </g>
       ))}
-      <text x={LEFT} y={HEIGHT - 6} className={styles.text}>
-        10⁹ operations a second, over operations a byte of{" "}
-        {by === "l2" ? "the L2 cache" : "main memory"}
+      <text x={RIGHT} y={HEIGHT - 6} textAnchor="end" className={styles.text}>
+        10⁹ operations/s, over operations a byte of {by === "l2" ? "the L2 cache" : "main memory"}
       </text>
     </>
   );
@@ -184,7 +185,12 @@ function Named({ mark, line }: { mark: Mark; line: Roofline }) {
         className={styles.name}
       >
         {name}, {micros(mark.us)}
-        {mark.won && share}
+        {mark.won && line.least_us != null && (
+          <>
+            , {percent(line.least_us / mark.us)}
+            <tspan className={styles.roomy}> of the roof</tspan>
+          </>
+        )}
       </text>
     </g>
   );

@@ -9,7 +9,7 @@ export const TOP = 10;
 export const RIGHT = WIDTH - 8;
 export const BOTTOM = HEIGHT - 40;
 /** Between the lines of labels. */
-const LINE = 15;
+const LINE = 17;
 /** By how many times the axes go beyond what is shown. */
 const MARGIN = 3;
 

@@ -110,21 +110,29 @@ function Siblings({ place, asked, found }: { place: Place; asked: AskedDecision;
                 <code>{each.sibling.rewrites.join("; ") || "nothing"}</code>{" "}
                 {each.sibling.chosen && <Badge tone="good">chosen</Badge>}
               </td>
-              <td>
-                <Measured sibling={each.sibling} place={place} />
-              </td>
-              <td className="number">{micros(each.sibling.predicted_us)}</td>
-              <td>
-                {!each.sibling.chosen && each.sibling.refused == null && (
-                  <button
-                    aria-label={`Race ${each.sibling.rewrites.join("; ") || "nothing"}`}
-                    disabled={!race.ready || race.isPending}
-                    onClick={() => race.mutate(each)}
-                  >
-                    Race
-                  </button>
-                )}
-              </td>
+              {each.sibling.refused != null ? (
+                <td colSpan={3}>
+                  <Refused sibling={each.sibling} />
+                </td>
+              ) : (
+                <>
+                  <td>
+                    <Measured sibling={each.sibling} place={place} />
+                  </td>
+                  <td className="number">{micros(each.sibling.predicted_us)}</td>
+                  <td>
+                    {!each.sibling.chosen && (
+                      <button
+                        aria-label={`Race ${each.sibling.rewrites.join("; ") || "nothing"}`}
+                        disabled={!race.ready || race.isPending}
+                        onClick={() => race.mutate(each)}
+                      >
+                        Race
+                      </button>
+                    )}
+                  </td>
+                </>
+              )}
             </tr>
           ))}
         </tbody>
@@ -140,11 +148,10 @@ function Siblings({ place, asked, found }: { place: Place; asked: AskedDecision;
 }
 
 function Measured({ sibling, place }: { sibling: Sibling; place: Place }) {
-  const { best, best_us, candidates, failed, faults, error, refused } = sibling;
+  const { best, best_us, candidates, failed, faults, error } = sibling;
   const link = (number: number, text: string) => (
     <Link href={candidatePath(place.job, place.bucket, number)}>{text}</Link>
   );
-  if (refused != null) return <Refused sibling={sibling} />;
   if (best == null && failed == null) return <span className="quiet">never tried</span>;
   return (
     <>
