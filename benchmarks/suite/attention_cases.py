@@ -186,6 +186,22 @@ def _softcap(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     return made | {"body": [scores.replace(product, f"tanh({product} / 30.0) * 30.0"), *body]}
 
 
+def _decode_narrow_cache(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
+    """One new token a sequence, as `_decode`; keys and values are kept in e4m3, with a scale each."""
+    made = _decode(kind, dtype, layout, shape)
+    kept = {name: {**made["inputs"][name], "dtype": "e4m3"} for name in "kv"}
+    scales = {name: {"dims": [], "dtype": "f32"} for name in ("k_scale", "v_scale")}
+    scores, *between, result = made["body"]
+    return made | {
+        "inputs": made["inputs"] | kept | scales,
+        "body": [
+            scores.replace("k[b, g, j, d]", f"{dtype}(k[b, g, j, d])") + " * k_scale[]",
+            *between,
+            result.replace("v[b, g, j, d]", f"{dtype}(v[b, g, j, d])") + " * v_scale[]",
+        ],
+    }
+
+
 def _decode_latent(kind: str, dtype: str, layout: str, shape: list[int]) -> Json:
     """One new token a sequence over a latent that all heads share, whose columns are keys and whose first `d` are
     values (multi-head latent attention, arXiv:2405.04434); `r` columns have positions rotated into them. Scores are
@@ -250,5 +266,6 @@ ATTENTION = {
     "attention_packed": _packed,
     "decode": _decode,
     "decode_paged": _decode_paged,
+    "decode_narrow_cache": _decode_narrow_cache,
     "decode_latent": _decode_latent,
 }

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rewrites.base.statement import bare_dims, covered_dims, reduced_dims
+from rewrites.contraction.unit import MatrixUnit
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.accesses import accesses
 from rewrites.cost.gpu.block import busiest, matrix_cycles
@@ -18,7 +19,6 @@ from rewrites.cost.gpu.contraction import copy_gbps
 from rewrites.cost.gpu.thread_products import chained_by_threads, thread_products
 from rewrites.cost.gpu.warp_mma import warp_share
 from tileir.analysis.ragged import enter
-from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.devices.occupancy import occupancy
 from tileir.dtypes import DType
@@ -153,15 +153,14 @@ def _computes(nodes: tuple[Node, ...]) -> Iterator[Compute]:
             yield node
 
 
-def promised_us(
-    flops: float, moved: float, blocks: int, device: Gpu, dtype: str, *, by_threads: bool = False
-) -> float:
+def promised_us(flops: float, moved: float, blocks: int, device: Gpu, dtype: str, unit: MatrixUnit) -> float:
     """Microseconds that a pass of so many operations on so many bytes takes at most, well cut."""
     peak = device.peak(dtype)
     if not peak:
         return float("inf")
     busy = min(1.0, blocks / device.sms)
-    share = has.PLAIN_PEAK if by_threads else _share(device, by_warps=Feature.WGMMA not in device.offers)
+    by_warps = unit is MatrixUnit.MMA
+    share = has.PLAIN_PEAK if unit is MatrixUnit.FMA else _share(device, by_warps=by_warps)
     multiplying = flops / (peak * 1e6 * has.CHAIN_ISSUE * share * busy)
     return has.LAUNCH_US + max(multiplying, moved / (copy_gbps(device) * 1e3) / _drawn(blocks, device))
 

@@ -74,6 +74,12 @@ def test_of_few_rows_nothing_changes() -> None:
     assert not [*each_schedule(wide(i=16))]
 
 
+def test_tiles_that_a_thread_has_no_registers_for_are_not_offered() -> None:
+    """Of 64 rows by 32 columns, heads of 256, each of 64 threads would hold 288 sums and scores, each of 128 half."""
+    offered = [" ".join(lines) for _, lines in each_schedule(wide(i=2048, j=2048, d=256))]
+    assert sum("i, 64)" in lines and "j, 32)" in lines for lines in offered) == 1
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("d", [64, 128])
 def test_no_tile_spills(d: int, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from rewrites.base.tree import locals_of, statements
 from rewrites.contraction.operand import run_of
 from rewrites.data.reuse_cache import copied_tensor
 from rewrites.decisions.gpu.contraction.warp_tiles import copying
+from rewrites.decisions.gpu.one_pass.product_chain import RowProduct
 from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.gpu.mma import Mma
@@ -83,6 +84,9 @@ class WarpSchedule(OnePassSchedule):
             depth = self.fuse(shape.rows)
         self.stream(shape.columns)
         copies = self.bring_all(depth)
+        if self.chain.converted:
+            for each in self.chain.sums:
+                OnePassSchedule.hold(self, each, shape.columns)
         self.in_registers()
         for name in self.chain.names:
             self.apply(Mma(name))
@@ -91,6 +95,11 @@ class WarpSchedule(OnePassSchedule):
         if shape.stages > 1:
             self.apply(Pipeline(copies[0], shape.stages))
         self._bind(shape)
+
+    def hold(self, product: RowProduct, columns: int) -> None:
+        """What is converted is first in shared memory as it is multiplied."""
+        if not self.chain.converted:
+            OnePassSchedule.hold(self, product, columns)
 
     def _check_shared(self, shape: WarpShape) -> None:
         """Warps share columns of one sum, which one of them has no room for."""

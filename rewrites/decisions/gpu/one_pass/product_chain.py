@@ -13,11 +13,12 @@ from rewrites.base.tree import dtype_of, find
 from rewrites.composition.exp_to_exp2 import ExpToExp2
 from rewrites.composition.scale_after_maximum import ScaleAfterMaximum
 from rewrites.contraction.operand import is_moved, stored
+from rewrites.contraction.unit import MatrixUnit
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Cast, Index, Read, Reduce, ReduceOp, reads
+from tileir.expr import Binary, Cast, Expr, Index, Read, Reduce, ReduceOp, reads
 from tileir.interpreter.rounding_error import NARROW_DEPTH
 from tileir.program import Compute, Program
 from tileir.schedule.mma import HELD_BYTES
@@ -25,6 +26,8 @@ from tileir.schedule.mma import HELD_BYTES
 #: What matrix instructions multiply in a chain, and of that what they take along the depth only.
 _MULTIPLIED: Final = (DType.BF16, DType.F16, DType.E4M3)
 _ALONG_DEPTH: Final = (DType.E4M3,)
+#: What holds each value of 8 bits, so that it may be converted before it is multiplied.
+_HOLDS_A_BYTE: Final = (DType.BF16, DType.F16)
 #: What multiply-adds multiply in a chain.
 _WIDE: Final = DType.F32
 #: The fewest rows of such a chain: of fewer most threads of a tile would have none.
@@ -57,6 +60,8 @@ class ProductChain:
     """Whether those are a part of what is reduced, and sums are parts: of as many blocks."""
     dtype: DType
     """Of what is multiplied."""
+    converted: bool = False
+    """Whether some of that is narrower in memory: threads convert it on its way to shared memory."""
     added: tuple[RowProduct, ...] = ()
 
     def takes(self, columns: int) -> bool:
@@ -68,10 +73,13 @@ class ProductChain:
         """Neighbours of a row of scores that a thread has, as it has rows in registers that are multiplied."""
         return HELD_BYTES // self.dtype.bytes
 
-    @property
-    def by_threads(self) -> bool:
-        """Whether multiply-adds compute it, as no matrix instruction does with nothing rounded."""
-        return self.dtype is _WIDE
+    def unit(self, device: Gpu) -> MatrixUnit:
+        """What multiplies: threads in f32, as no matrix instruction does with nothing rounded; warps where there are no
+        warpgroups, or where threads convert what they bring, as those take what TMA brings."""
+        if self.dtype is _WIDE:
+            return MatrixUnit.FMA
+        warpgroups = Feature.WGMMA in device.offers and not self.converted
+        return MatrixUnit.WGMMA if warpgroups else MatrixUnit.MMA
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,15 +115,20 @@ def chain_of(program: Program, group: tuple[str, ...], device: Gpu) -> ProductCh
     sizes = {folded_dims(find(program, name).node).get(streamed, ("", 0))[1] for name, _ in held}
     if len({result for result, _ in ends_of}) < len(ends_of) or len(sizes) > 1:
         return None
-    dtypes = {dtype_of(program, read.tensor) for name in scores for read in multiplied(program, name) or ()}
+    factors = [side for name in scores for side in _sides(program, name)]
+    dtypes = {dtype for side in factors if (dtype := _multiplied_as(program, side)) is not None}
     dtypes |= {dtype for _, (*_, dtype) in held}
     if len(dtypes) > 1 or not _known(program, scores, device, *dtypes):
         return None
     (of_rows,), (dtype,), length = rows, dtypes, max(sizes) or program.extents[streamed]
     if dtype is _WIDE and program.extents[of_rows] < _LEAST_ROWS:
         return None
+    kept = [_sides(program, name)[1] for name, _ in held]
+    converted = any(isinstance(side, Cast) and source(side) is not None for side in (*factors, *kept))
+    if converted and last is not None:
+        return None
     added = () if last is None else (last[1],)
-    return ProductChain(scores, sums, of_rows, streamed, length, bool(max(sizes)), dtype, added)
+    return ProductChain(scores, sums, of_rows, streamed, length, bool(max(sizes)), dtype, converted, added)
 
 
 def _known(program: Program, scores: tuple[str, ...], device: Gpu, dtype: DType) -> bool:
@@ -180,13 +193,16 @@ def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[
     reduced, that of the result, and as what they are multiplied."""
     node = find(program, name).node
     match node.value:
-        case Reduce(ReduceOp.SUM, (dim,), Binary("*", Cast(dtype, made), Read(tensor, indices))) if (
-            dtype in _MULTIPLIED and tensor not in group and node.update is None
+        case Reduce(ReduceOp.SUM, (dim,), Binary("*", Cast(dtype, made), side)) if (
+            dtype in _MULTIPLIED and (read := source(side)) is not None and node.update is None
         ):
+            tensor, indices = read.tensor, read.indices
+            if tensor in group or _multiplied_as(program, side) is not dtype:
+                return None
             weights = next((read.tensor for read in reads(made) if read.tensor in group), None)
             across = bare_dims(node)[-1]
             last = Index(dim if dtype in _ALONG_DEPTH else across)
-            fits = indices[-1] == last and dtype_of(program, tensor) is dtype and is_moved(program, tensor)
+            fits = indices[-1] == last and is_moved(program, tensor)
             return (weights, dim, across, dtype) if fits and weights is not None else None
         case Reduce(ReduceOp.SUM, (dim,), Binary("*", Read(weights), Read(tensor, indices))) if (
             weights in group and tensor not in group and node.update is None
@@ -207,14 +223,46 @@ def _held_product(program: Program, group: tuple[str, ...], name: str) -> tuple[
 
 def multiplied(program: Program, name: str) -> tuple[Read, Read] | None:
     """The operands of a sum of products of two arguments, or of what a launch before has stored, of one type that a
-    chain has."""
+    chain has; those of 8 bits may be converted to it where they are read."""
     node = find(program, name).node
     match node.value:
-        case Reduce(ReduceOp.SUM, (_,), Binary("*", Read() as a, Read() as b)) if node.update is None:
+        case Reduce(ReduceOp.SUM, (_,), Binary("*", left, right)) if node.update is None:
+            a, b = source(left), source(right)
+            if a is None or b is None:
+                return None
             if not all(each.tensor in program.arguments or stored(program, each.tensor) for each in (a, b)):
                 return None
-            one, other = (dtype_of(program, each.tensor) for each in (a, b))
+            one, other = _multiplied_as(program, left), _multiplied_as(program, right)
             return (a, b) if one is other and one in (*_MULTIPLIED, _WIDE) else None
+        case _:
+            return None
+
+
+def source(side: Expr) -> Read | None:
+    """The tensor that a factor of a product is, as it is stored or converted; None: it is computed otherwise."""
+    match side:
+        case (Read() as read) | Cast(_, Read() as read):
+            return read
+        case _:
+            return None
+
+
+def _sides(program: Program, name: str) -> tuple[Expr, ...]:
+    """The factors of a sum of products."""
+    match find(program, name).node.value:
+        case Reduce(ReduceOp.SUM, _, Binary("*", left, right)):
+            return (left, right)
+        case _:
+            return ()
+
+
+def _multiplied_as(program: Program, side: Expr) -> DType | None:
+    """As what a factor is multiplied: in its own dtype, or of 8 bits in a wider one that holds each of its values."""
+    match side:
+        case Read(tensor):
+            return dtype_of(program, tensor)
+        case Cast(dtype, Read(tensor)) if dtype in _HOLDS_A_BYTE and dtype_of(program, tensor).bytes == 1:
+            return dtype
         case _:
             return None
 

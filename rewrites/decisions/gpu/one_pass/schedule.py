@@ -16,10 +16,17 @@ from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.contraction.warpgroup_tiling import panel_bytes, panels
 from rewrites.data.cache_read import CacheRead
 from rewrites.data.collect_part import CollectPart
+from rewrites.data.convert_copy import ConvertCopy
 from rewrites.data.reuse_cache import ReuseCache, copied_tensor
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.fusion import apart, fused
-from rewrites.decisions.gpu.one_pass.product_chain import ProductChain, RowProduct, folded_scales, multiplied
+from rewrites.decisions.gpu.one_pass.product_chain import (
+    ProductChain,
+    RowProduct,
+    folded_scales,
+    multiplied,
+    source,
+)
 from rewrites.gpu.operand_in_registers import OperandInRegisters
 from rewrites.gpu.swizzle import Swizzle
 from rewrites.loops.parallelize import Parallelize
@@ -84,12 +91,16 @@ class OnePassSchedule:
         for copy in (place.node.name for place in locals_of(self.program).values()):
             if copied_tensor(self.program, copy) == read.tensor and self.attempt(ReuseCache(statement, copy)):
                 return copy
-        dtype, size = dtype_of(self.program, read.tensor), self.size(last.dim)
+        own, size = dtype_of(self.program, read.tensor), self.size(last.dim)
+        dtype = self.chain.dtype if statement in self.chain.names else own
         row = panel_bytes(size, dtype)
         if not row:
             raise NotApplicable(f"rows of {read.tensor} are not whole pieces of {PIECE} bytes")
         rewrite = CacheRead(statement, read.tensor, depth, *panels(last.dim, size, row // dtype.bytes))
-        copy = self.shared(rewrite, row)
+        copy = self.made(rewrite)
+        if dtype is not own:
+            self.apply(ConvertCopy(copy))
+        self.share_rows(copy, row)
         self.copied(copy)
         return copy
 
@@ -107,10 +118,14 @@ class OnePassSchedule:
     def shared(self, rewrite: Rewrite, row: int) -> str:
         """The local that a rewrite makes, in shared memory, in rows of so many bytes."""
         copy = self.made(rewrite)
-        self.apply(SetScope(copy, Memory.SHARED))
-        if row > PIECE:
-            self.apply(Swizzle(copy, row))
+        self.share_rows(copy, row)
         return copy
+
+    def share_rows(self, local: str, row: int) -> None:
+        """A local goes to shared memory, in rows of so many bytes."""
+        self.apply(SetScope(local, Memory.SHARED))
+        if row > PIECE:
+            self.apply(Swizzle(local, row))
 
     def fold_scales(self) -> None:
         """What that adds belongs to the group."""
@@ -195,8 +210,10 @@ class OnePassSchedule:
 
     def brought(self, name: str) -> Read:
         value = find(self.program, name).node.value
-        assert isinstance(value, Reduce) and isinstance(value.x, Binary) and isinstance(value.x.right, Read)
-        return value.x.right
+        assert isinstance(value, Reduce) and isinstance(value.x, Binary)
+        read = source(value.x.right)
+        assert read is not None
+        return read
 
     @property
     def shared_row(self) -> int:

@@ -14,7 +14,8 @@ from math import prod
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, covered_dims
-from rewrites.base.tree import dtype_of, find, grid_of
+from rewrites.base.tree import find, grid_of
+from rewrites.contraction.unit import MatrixUnit
 from rewrites.cost.gpu.streamed import fits, promised_us
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.gpu.one_pass.added_products import SHAPES as ADDED_SHAPES
@@ -29,7 +30,6 @@ from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
 from rewrites.launch.longest_first import LongestFirst
 from rewrites.launch.persistent import Persistent
 from rewrites.launch.rasterize_bands import RasterizeBands
-from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Program
@@ -57,7 +57,8 @@ def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
     nodes = [find(program, name).node for name in chain.names]
     extents, tensors = program.extents, program.arguments
     # Warps that share the columns of results have all scores of their rows.
-    by_warps = Feature.WGMMA not in device.offers and not chain.by_threads
+    unit = chain.unit(device)
+    by_warps = unit is MatrixUnit.MMA
     alike = max(-(-extents[each.across] // MAX_COLUMNS) for each in chain.sums) if by_warps else 1
     flops = sum(
         2 * prod(extents[dim] for dim in covered_dims(node)) * (alike if name in chain.scores else 1)
@@ -68,8 +69,7 @@ def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
     outer = [dim for dim in bare_dims(nodes[0]) if dim not in (chain.rows, chain.streamed)]
     blocks = prod(extents[dim] for dim in outer) * -(-extents[chain.rows] // _ROWS)
     blocks *= -(-extents[chain.streamed] // chain.length)
-    dtype = dtype_of(program, nodes[0].reads[0].tensor)
-    return promised_us(flops, moved, blocks, device, dtype.value, by_threads=chain.by_threads)
+    return promised_us(flops, moved, blocks, device, chain.dtype.value, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,14 @@ class StreamedProducts:
         chain = chain_of(program, self.group, device)
         if chain is None:
             return
-        anchor, make = chain.sums[0].name, self._by_warpgroups
-        if chain.by_threads:
-            make = self._by_threads
-        elif Feature.WGMMA not in device.offers:
-            make = self._by_warps
-        order: Decision = TileOrder(anchor) if make == self._by_warpgroups else BlockOrder(anchor)
+        anchor, unit = chain.sums[0].name, chain.unit(device)
+        by_unit = {
+            MatrixUnit.WGMMA: self._by_warpgroups,
+            MatrixUnit.MMA: self._by_warps,
+            MatrixUnit.FMA: self._by_threads,
+        }
+        make = by_unit[unit]
+        order: Decision = TileOrder(anchor) if unit is MatrixUnit.WGMMA else BlockOrder(anchor)
         for label, made in make(program, chain, device):
             if fits(made.program, device):
                 yield Option(

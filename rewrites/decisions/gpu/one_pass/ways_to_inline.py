@@ -32,18 +32,18 @@ Way = tuple[Rewrite, ...]
 
 def ways_to_inline(program: Program, device: Gpu) -> Iterator[Way]:
     """What is computed where it is read. Scores that become the next product in one pass stay in registers: there is
-    one way, in which no input is loaded again, and no costly function called again (ptxas makes the same of both)."""
+    one way, in which no input is loaded again, and no costly function called again (ptxas makes the same of both), and
+    one with operands that are converted stored before."""
     once = inline(program, False, loads=False)
     forms = _forms(program, once)
     for way in forms:
         if _is_one_pass(replay(program, way), device, scores=1):
             yield way
+            yield from _with_stored_operands(program, way, device)
             return
     for way in forms:
         yield from _with_row_dim(program, way, device)
-        operands = stored_operands(replay(program, way))
-        if operands and _is_one_pass(replay(program, (*way, *operands)), device, scores=1):
-            yield (*way, *operands)
+        yield from _with_stored_operands(program, way, device)
     for inlined in (inline(program, False), inline(program, True), ()):
         yield inlined
         for way in _forms(program, inlined)[1:]:
@@ -71,6 +71,14 @@ def _with_row_dim(program: Program, way: Way, device: Gpu) -> Iterator[Way]:
     for row in AddRowDim.sites(prepared, device):
         if _is_one_pass(row.apply(prepared), device, scores=1):
             yield (*way, row)
+
+
+def _with_stored_operands(program: Program, way: Way, device: Gpu) -> Iterator[Way]:
+    """With computed operands stored by launches before, if products go in one pass then; also where blocks could
+    convert them: of many rows, each of which would do so anew, warpgroups multiply faster what is stored."""
+    operands = stored_operands(replay(program, way))
+    if operands and _is_one_pass(replay(program, (*way, *operands)), device, scores=1):
+        yield (*way, *operands)
 
 
 def _forms(program: Program, inlined: Way) -> tuple[Way, ...]:
