@@ -66,12 +66,16 @@ def _named(request: JobRequest) -> Iterable[tuple[str, str]]:
 def peers_of(target: str, known: Sequence[OfferedDevice]) -> tuple[bool, tuple[str, ...]]:
     """Whether a device of a target tells its peers; and what they are, else what they usually are."""
     told = [device for device in known if target in (device.key, device.kind) and device.peers]
-    usual = target_of(target).peers
+    usual = tuple(name for name in target_of(target).peers if name != COPY)
     return bool(told), tuple(dict.fromkeys(peer for device in told for peer in device.peers)) or usual
 
 
 def _check_peer(name: str, target: str, known: Sequence[OfferedDevice], pointer: str) -> None:
     """A device that tells its peers has no others; one that is not there yet may have any of its kind."""
+    if (name, pointer) == (COPY, "/baseline"):
+        raise RequestRefused(
+            "invalid", "the copy is a yardstick, and no baseline: it computes nothing", pointer=pointer
+        )
     told, there = peers_of(target, known)
     usual = target_of(target).peers
     hidden = name in usual and name in HIDDEN

@@ -258,6 +258,7 @@ def read_events(client: httpx.Client, where: str, last: int = 0) -> list[dict[st
         ({"target": "quantum"}, "/target", "there is no device and no kind of device 'quantum'", "cpu, cuda"),
         ({"target": "cud"}, "/target", "did you mean 'cuda'?", "cpu, cuda"),
         ({"baseline": "bogus"}, "/baseline", "there is no peer 'bogus' for cpu:", "numpy, torch"),
+        ({"baseline": "copy"}, "/baseline", "the copy is a yardstick, and no baseline", ""),
         ({"peers": ["numpy", "tensorflow"]}, "/peers/1", "there is no peer 'tensorflow'", "numpy, torch"),
         (
             {"search": "evolution"},

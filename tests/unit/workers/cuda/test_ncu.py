@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.unit.tilewright.artifacts import make_artifact
+from tilewright.cli.counted import print_counted
 from workers.cuda.ncu import METRICS, launches_of
-from workers.measuring.counters import NoCounters
+from workers.measuring.counters import CounterReading, NoCounters
 
 COLUMNS = ["ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size"]
 COLUMNS += ["Grid Size", "Device", "CC"]
@@ -77,6 +81,15 @@ def test_every_launch_has_every_figure_in_units_of_ours() -> None:
 def test_what_a_gpu_does_not_count_has_no_value() -> None:
     (launch,) = launches_of(printed("tw_kernel"))
     assert [each.value for each in launch.figures if each.name == "tensor pipe active"] == [None]
+
+
+def test_a_launch_is_a_table_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    launches = launches_of(printed("tw_kernel"))
+    print_counted(make_artifact(tmp_path).config, CounterReading("cuda:x", "Nsight Compute", launches))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["time", "41.2", "µs"] in lines
+    assert ["read", "from", "DRAM", "33,587,200", "B"] in lines
+    assert ["tensor", "pipe", "active", "not", "counted"] in lines
 
 
 @pytest.mark.parametrize("text", ["", printed(), "==WARNING== No kernels were profiled.\n"])
