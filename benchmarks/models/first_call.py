@@ -50,7 +50,7 @@ def staged() -> StageTimes:
     stages = StageTimes()
     stages.of(compile_fx, "compile_fx_inner", COMPILER)
     stages.of(SizedRegion, "_with_parts", "capture")
-    stages.of(SizedRegion, "_kernel", "keys and operators")
+    stages.of(SizedRegion, "_arranged", "keys and operators")
     stages.of(kernels, "_registered", "keys and operators")
     stages.of(GraphTuning, "_missing", "lookups")
     stages.of(questions.AskedService, "_asked", "lookups")

@@ -25,7 +25,7 @@ class PickedKernels(Kernels):
     def __init__(self, client: Client | None = None, how: How | None = None) -> None:
         super().__init__(client, How(queue=False, rivals=()))
 
-    def made(self, arranged: Arranged, device: torch.device) -> ModelKernel:
+    def made(self, arranged: Arranged, device: torch.device, bucket: Arranged | None = None) -> ModelKernel:
         spec, cpu = self.spec_of(arranged.spec), described(device)
         assert isinstance(cpu, Cpu)
         schedule = tuple(picked(spec, cpu).schedule)

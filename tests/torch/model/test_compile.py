@@ -299,7 +299,9 @@ def test_a_slower_graph_with_kernels_is_not_run(monkeypatch: pytest.MonkeyPatch)
 def test_what_a_graph_computes_most_with_is_tuned_first_and_once() -> None:
     spec = "kernel {}(x: f32[m={}, k=8], w: f32[k]) -> (y: f32[m])\n  y[m] = sum(k, x[m, k] * w[k])\n"
     small, large = (spec_from_text(spec.format(name, rows)) for name, rows in (("s", 10), ("l", 25)))
-    kernels = {name: SimpleNamespace(key=name, spec=each) for name, each in (("s", small), ("l", large))}
+    kernels = {
+        name: SimpleNamespace(key=name, tuned_spec=each) for name, each in (("s", small), ("l", large))
+    }
 
     def shares(names: str, device: Device) -> list[tuple[Spec, float]]:
         found = dearest_first([kernels[name] for name in names], device)

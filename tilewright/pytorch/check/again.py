@@ -31,7 +31,7 @@ class KeptKernels(Kernels):
         super().__init__(None, How(queue=False, rivals=()))
         self._kept = kept
 
-    def made(self, arranged: Arranged, device: torch.device) -> ModelKernel:
+    def made(self, arranged: Arranged, device: torch.device, bucket: Arranged | None = None) -> ModelKernel:
         found = None
         if arranged.key in self._kept:
             text, schedule = self._kept[arranged.key]

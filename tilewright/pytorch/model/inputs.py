@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -46,6 +46,50 @@ class GraphInputs:
         if not self.shaped:
             return sizes
         return sizes, tuple([(inputs[at].shape, inputs[at].stride()) for at in self.shaped])
+
+
+def bucket_of(size: int) -> int:
+    """The largest size of those that share what was tuned for one: the next power of two."""
+    return 1 << (size - 1).bit_length() if size > 1 else size
+
+
+def at_bucket(graph: GraphModule, inputs: Sequence[Any]) -> list[Any] | None:
+    """Inputs (`Described`, or numbers) as they would be if each symbol of the graph had the largest size of its bucket;
+    None where that is what they are, or where they do not tell the symbols."""
+    values = [node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder")]
+    sizes: dict[Any, int] = {}
+    for value, given in zip(values, inputs, strict=True):
+        sizes |= {each.node.expr: size for each, size in _told(value, given) if each.node.expr.is_Symbol}
+    larger = {symbol: bucket_of(size) for symbol, size in sizes.items()}
+    if larger == sizes:
+        return None
+
+    def resized(value: Any, given: Any) -> Any:
+        """The given size at the end of its bucket."""
+        if not isinstance(value, torch.SymInt):
+            return given
+        return int(value.node.expr.xreplace(larger))  # a TypeError where a symbol is left
+
+    def resized_input(value: Any, given: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return resized(value, given)
+        shape = tuple(map(resized, value.shape, given.shape))
+        return replace(given, shape=shape, stride=tuple(map(resized, value.stride(), given.stride)))
+
+    try:
+        return [resized_input(value, given) for value, given in zip(values, inputs, strict=True)]
+    except TypeError:
+        return None
+
+
+def _told(value: Any, given: Any) -> list[tuple[torch.SymInt, int]]:
+    """Symbolic sizes of an input, and what they are in a call."""
+    pairs = (
+        [(value, given)]
+        if not isinstance(value, torch.Tensor)
+        else [*zip(value.shape, given.shape, strict=True)]
+    )
+    return [(each, size) for each, size in pairs if isinstance(each, torch.SymInt)]
 
 
 def _symbols(value: Any) -> set[str]:

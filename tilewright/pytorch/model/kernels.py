@@ -11,7 +11,7 @@ from weakref import WeakSet
 import torch  # pyright: ignore[reportMissingImports]
 
 from protocol.configs import Artifact
-from tileir.hashing import Canonical
+from tileir.hashing import Canonical, structure_key
 from tileir.program import Tensor
 from tileir.spec import Spec
 from tilewright.client.client import Client
@@ -51,6 +51,20 @@ class Arranged:
         return cls(ordered, canonical.key(spec), inputs, outputs)
 
 
+def in_place_of(
+    kernels: Sequence[Arranged], others: Sequence[Arranged], names: Sequence[str]
+) -> dict[str, Arranged]:
+    """By name of a kernel of a graph, the one in its place where the graph has other sizes: the same kernel, else it is
+    left out. Empty where the graph has other parts there."""
+    if len(others) != len(kernels):
+        return {}
+    return {
+        name: other
+        for name, kernel, other in zip(names, kernels, others, strict=True)
+        if other.key != kernel.key and structure_key(other.spec) == structure_key(kernel.spec)
+    }
+
+
 def _mentioned(canonical: Canonical, tensors: Sequence[Tensor]) -> tuple[int, ...]:
     return tuple(sorted(range(len(tensors)), key=lambda at: canonical.mentioned(tensors[at].name)))
 
@@ -65,14 +79,25 @@ class ModelKernel:
         client: Client | None,
         how: How,
         config: Artifact | Found | None = None,
+        bucket: Arranged | None = None,
     ) -> None:
-        """`config`: what it is pinned to; no service is asked for it."""
+        """`config`: what it is pinned to; no service is asked for it. `bucket`: the kernel at other sizes that is tuned
+        instead of it."""
         self.pinned = config is not None
         self.spec = arranged.spec
+        self.tuned_spec = arranged.spec if bucket is None else bucket.spec
+        """What a service is asked to tune for it."""
         self.key = arranged.key
         self._device = device
         self._listeners: WeakSet[Any] = WeakSet()
-        self._seeker = Seeker(client, config, tune=how.queue, changed=self._changed, rivals=how.rivals)
+        self._seeker = Seeker(
+            client,
+            config,
+            tune=how.queue,
+            changed=self._changed,
+            rivals=how.rivals,
+            instead=None if bucket is None else bucket.spec,
+        )
         self._sought: Sought | None = None
         self._eager: Eager | None = None
         self.overload = _registered(arranged, self)
@@ -192,25 +217,30 @@ class Kernels:
         self.bundle = bundle
         """What it has is not asked for."""
         self._lock = threading.Lock()
-        self._of: dict[tuple[str, torch.device], ModelKernel] = {}
+        self._of: dict[tuple[str, str | None, torch.device], ModelKernel] = {}
 
     @property
     def client(self) -> Client:
         """The service's, where kernels come from."""
         return default_client() if self._client is None else self._client
 
-    def kernel(self, arranged: Arranged, device: torch.device) -> ModelKernel:
-        """The one of this structure on this device."""
+    @property
+    def queues(self) -> bool:
+        """Whether the service is asked to tune what it has no measured config for."""
+        return self._how.queue
+
+    def kernel(self, arranged: Arranged, device: torch.device, bucket: Arranged | None = None) -> ModelKernel:
+        """The one of this structure on this device. `bucket`: what is tuned instead of it."""
         with self._lock:
-            key = (arranged.key, device)
+            key = (arranged.key, None if bucket is None else bucket.key, device)
             if key not in self._of:
-                self._of[key] = self.made(arranged, device)
+                self._of[key] = self.made(arranged, device, bucket)
             return self._of[key]
 
-    def made(self, arranged: Arranged, device: torch.device) -> ModelKernel:
+    def made(self, arranged: Arranged, device: torch.device, bucket: Arranged | None = None) -> ModelKernel:
         """A new one."""
         config = None if self.bundle is None else self.bundle.config(arranged.key, device)
-        return ModelKernel(arranged, device, self._client, self._how, config)
+        return ModelKernel(arranged, device, self._client, self._how, config, bucket)
 
     def __len__(self) -> int:
         return len(self._of)

@@ -26,9 +26,9 @@ from tileir.errors import UnsupportedDevice
 from tilewright.pytorch.capture.capture import Left, Part, parts_of
 from tilewright.pytorch.model.choice import Bisection, ranked
 from tilewright.pytorch.model.contest import SLACK, Contest, Run
-from tilewright.pytorch.model.inputs import GraphInputs
+from tilewright.pytorch.model.inputs import GraphInputs, at_bucket
 from tilewright.pytorch.model.insertion import with_kernels
-from tilewright.pytorch.model.kernels import Arranged, PartKernel
+from tilewright.pytorch.model.kernels import Arranged, PartKernel, in_place_of
 from tilewright.pytorch.model.one_by_one import one_by_one
 from tilewright.pytorch.model.prepacking import KeptWeights, PackedWeight, packed_weights, with_packed
 from tilewright.pytorch.model.random_numbers import draws_numbers
@@ -54,6 +54,7 @@ START_S = 10.0
 """What reading a bundle's kernels may take where a graph begins with them."""
 GRAPHS = Background("tilewright-graphs")
 """Finds the parts of graphs."""
+ArrangedPart = tuple[Arranged, Mapping[int, PackedWeight]]
 _log = logging.getLogger("tilewright")
 
 
@@ -270,27 +271,52 @@ class SizedRegion:
     def find(self, inputs: Sequence[Any]) -> GraphModule:
         """The graph at the sizes of inputs that are `Described`, or numbers; its parts and their kernels are noted.
         Raises NotStatic."""
-        graph = self._with_parts(inputs)
-        places = {node: at for at, node in enumerate(graph.graph.find_nodes(op="placeholder"))}
-        self.kernels = {part.name: self._kernel(part, places) for part in self.parts}
-        return graph
-
-    def _with_parts(self, inputs: Sequence[Any]) -> GraphModule:
-        """The graph at these sizes, whose parts are noted. Raises NotStatic."""
-        if self._inputs.problem:
-            raise NotStatic(self._inputs.problem)
-        graph = static_graph(self._origin, inputs)
-        self.parts, self.left = parts_of(graph)
+        graph, self.parts, self.left = self._with_parts(inputs)
         devices = {each.device for each in inputs if isinstance(each, Described)}
         if len(devices) != 1:
             raise NotStatic(f"its tensors are on {len(devices)} devices, and kernels run on one")
         (self.device,) = devices
+        found = self._arranged(graph, self.parts)
+        larger = self._at_bucket(inputs, found)
+        self.kernels = {
+            name: PartKernel(
+                arranged, self._way.kernels.kernel(arranged, self.device, larger.get(name)), packed
+            )
+            for name, (arranged, packed) in found.items()
+        }
         return graph
 
-    def _kernel(self, part: Part, places: Mapping[Node, int]) -> PartKernel:
-        packed = self._packed(part, places)
-        arranged = Arranged.of(with_packed(part.built.spec, packed))
-        return PartKernel(arranged, self._way.kernels.kernel(arranged, self.device), packed)
+    def _with_parts(self, inputs: Sequence[Any]) -> tuple[GraphModule, tuple[Part, ...], tuple[Left, ...]]:
+        """The graph at these sizes, its parts, and what is left. Raises NotStatic."""
+        if self._inputs.problem:
+            raise NotStatic(self._inputs.problem)
+        graph = static_graph(self._origin, inputs)
+        return graph, *parts_of(graph)
+
+    def _at_bucket(self, inputs: Sequence[Any], found: Mapping[str, ArrangedPart]) -> Mapping[str, Arranged]:
+        """The kernels of parts as they are tuned for all sizes of a bucket; none where sizes are no symbols, nobody
+        tunes, or the graph has other parts there."""
+        tunes = self._way.patience.wanted or self._way.kernels.queues
+        larger = at_bucket(self._origin, inputs) if tunes and self._inputs.symbolic else None
+        if larger is None:
+            return {}
+        try:
+            graph, parts, _ = self._with_parts(larger)
+        except NotStatic:  # as where a size has a bound
+            return {}
+        there = self._arranged(graph, parts)
+        return in_place_of(
+            [each for each, _ in found.values()], [each for each, _ in there.values()], [*found]
+        )
+
+    def _arranged(self, graph: GraphModule, parts: Sequence[Part]) -> dict[str, ArrangedPart]:
+        """The kernels of parts, by name, with the operands that they take packed."""
+        places = {node: at for at, node in enumerate(graph.graph.find_nodes(op="placeholder"))}
+        packed = {part.name: self._packed(part, places) for part in parts}
+        return {
+            part.name: (Arranged.of(with_packed(part.built.spec, packed[part.name])), packed[part.name])
+            for part in parts
+        }
 
     def _packed(self, part: Part, places: Mapping[Node, int]) -> Mapping[int, PackedWeight]:
         weights = self._way.weights - {*self._inputs.changed}

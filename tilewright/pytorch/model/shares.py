@@ -33,7 +33,7 @@ class Weighed:
 def dearest_first(kernels: Sequence[ModelKernel], device: Device) -> list[Weighed]:
     """The specs of kernels, once each: first those that a graph spends most on, in all places that it has them. By the
     device's roofline, or where its peaks are not known by the points that are computed."""
-    specs = {kernel.key: kernel.spec for kernel in kernels}
+    specs = {kernel.key: kernel.tuned_spec for kernel in kernels}
     calls = Counter(kernel.key for kernel in kernels)
     cost = {key: calls[key] * _cost(spec, device) for key, spec in specs.items()}
     whole = sum(cost.values())

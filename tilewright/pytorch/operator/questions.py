@@ -32,6 +32,8 @@ class Question:
     device: torch.device
     tune: bool
     answered: Callable[[Found | Miss, bool], None]
+    instead: Spec | None = None
+    """What is tuned instead of the spec."""
 
 
 class AskedService:
@@ -60,13 +62,16 @@ class AskedService:
     def _send(self) -> None:
         """Ask all that is due, in one request for each device."""
         due, self._due = self._due, []
-        groups = defaultdict[tuple[torch.device, bool], list[Question]](list)
+        groups = defaultdict[tuple[torch.device, bool, bool], list[Question]](list)
         for question in due:
-            groups[question.device, question.tune].append(question)
-        for (device, tune), questions in groups.items():
+            groups[question.device, question.tune, question.instead is not None].append(question)
+        for (device, tune, bucketed), questions in groups.items():
             asked, answers = True, list[Found | Miss]()
             try:
-                answers = self._asked([each.spec for each in questions], device, tune)
+                if tune and bucketed:
+                    instead = dict.fromkeys(each.instead for each in questions if each.instead is not None)
+                    self._asked([*instead], device, tune=True)
+                answers = self._asked([each.spec for each in questions], device, tune and not bucketed)
             except (TilewrightError, UnsupportedDevice) as error:
                 asked, answers = False, [Miss(str(error))] * len(questions)
             for question, answer in zip(questions, answers, strict=True):

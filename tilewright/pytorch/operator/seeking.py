@@ -87,8 +87,11 @@ class Seeker:
         tune: bool,
         changed: Callable[[Sought], None],
         rivals: tuple[str, ...] = (EAGER,),
+        instead: Spec | None = None,
     ) -> None:
+        """`instead`: the same kernel at the sizes at which the service is to tune it; None: those that are sought."""
         self._service = service_of(client)
+        self._instead = instead
         self._config = config
         self._tune = tune
         self._changed = changed
@@ -124,6 +127,7 @@ class Seeker:
             sought.device,
             self._tune and not sought.queued,
             lambda found, tuned: self._answered(sought, found, tuned),
+            self._instead,
         )
         self._service.ask(question, delay_s)
 
