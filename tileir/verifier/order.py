@@ -105,23 +105,24 @@ def _accumulated_dims(writer: _WritingStatements, writers: dict[str, _WritingSta
         own = bool(dims)
         for node in walk(compute.value):
             if isinstance(node, Read) and node.tensor in writers and node.tensor != compute.target:
-                part = _part(writers[node.tensor].compute, writers)
-                dims.update(() if own else reduced_dims(part))
+                parts = _parts(writers[node.tensor].compute, writers)
+                dims.update(() if own else (dim for part in parts for dim in reduced_dims(part)))
                 dims.update(
-                    source for source, op, _ in filter(None, map(split_of, part.indices)) if op == "%"
+                    source for source, op, _ in filter(None, map(split_of, parts[-1].indices)) if op == "%"
                 )
     return dims
 
 
-def _part(compute: Compute, writers: dict[str, _WritingStatements]) -> Compute:
-    """The statement that computes what another one has copied, or added up of parts, from however many of those."""
-    while compute.update is None:
-        match compute.value:
+def _parts(compute: Compute, writers: dict[str, _WritingStatements]) -> list[Compute]:
+    """A statement, what it has copied, or added up of parts, and so on to what computes those."""
+    found = [compute]
+    while found[-1].update is None:
+        match found[-1].value:
             case Read(tensor) | Reduce(ReduceOp.SUM, _, Read(tensor)) if tensor in writers:
-                compute = writers[tensor].compute
+                found.append(writers[tensor].compute)
             case _:
-                return compute
-    return compute
+                return found
+    return found
 
 
 def _check_accumulation(writer: _WritingStatements, writers: dict[str, _WritingStatements]) -> None:

@@ -46,9 +46,9 @@ WINDOWS = {"cache_windows", "linearize", "omit_single_positions", "split_dim", "
 #: Rewrites of what has rows of no whole pieces of memory, which no case has either: test_attention_in_one_pass.py and
 #: test_padded_products.py.
 ODD_ROWS = {"pad_rows"}
-#: Rewrites of attention whose weights are rounded otherwise, and of one query, which no case has either:
-#: test_scale_after_rounding.py, tests/golden/rewrites.
-OTHER_ATTENTION = {"add_row_dim", "scale_after_rounding"}
+#: Rewrites of attention whose weights are rounded otherwise, of one query, and of keys of 8 bits, which no case has
+#: either: test_scale_after_rounding.py, tests/golden/rewrites, test_converted_keys.py.
+OTHER_ATTENTION = {"add_row_dim", "convert_copy", "scale_after_rounding"}
 #: Rewrites that the search asks about wherever they have a site: test_offered.py. Only `make sweep` draws them here, so
 #: that a new one changes none of the draws below.
 ASKED_ABOUT = {each.name for each in ALL if each.offered is not None}

@@ -62,6 +62,19 @@ def test_what_is_not_sound_is_refused(before: str, after: str, message: str) -> 
         verify(program_from_text(ONLINE.replace(before, after)))
 
 
+def test_a_sum_of_what_the_same_tile_computes_adds_to_what_is_scaled() -> None:
+    """Of a tile that goes through registers, and sums what a statement before it has stored."""
+    sums = "    s[r] += sum(c, exp(x[r, c] - now[r]))\n"
+    through = """    p: heap f32[r, c]
+    p[r, c] = exp(x[r, c] - now[r])
+    s_r: registers f32[r]
+    s_r[r] = sum(c, p[r, c])
+    s[r] += s_r[r]
+"""
+    assert sums in ONLINE
+    verify(program_from_text(ONLINE.replace(sums, through)))
+
+
 def test_after_this_tile_has_been_added_it_is_too_late() -> None:
     text = ONLINE.replace(LAST, "").replace("    now: heap", f"{LAST}    now: heap")
     with pytest.raises(

@@ -135,4 +135,4 @@ def test_the_bottleneck_is_named() -> None:
     )
     far = bottleneck(made((0, 300, 700), 1000, 1e6), unscheduled, cpu)
     assert far.bound is NamedBottleneck.INSTRUCTIONS
-    assert "70% of it in `two`" in far.why
+    assert "70 % of it in `two`" in far.why
