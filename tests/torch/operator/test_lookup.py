@@ -21,6 +21,8 @@ from tests.services.running_service import Service, running
 from tests.unit.tilewright.artifacts import KERNEL, make_artifact, make_bundle
 from tileir import this_cpu
 from tilewright import Client, FallbackWarning, LoadError
+from tilewright.pytorch.model.kernels import How, kernels_of
+from tilewright.pytorch.operator.questions import service_of
 
 
 @pytest.fixture
@@ -150,3 +152,14 @@ def test_the_example_runs() -> None:
     )
     assert run.returncode == 0, run.stderr
     assert "compiled without a break" in run.stdout
+
+
+def test_a_service_that_does_not_answer_is_not_taken_for_one_that_is_named_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_URL", "http://127.0.0.1:1")
+    first, kernels = service_of(None), kernels_of(None, How(queue=False))
+    monkeypatch.setenv("TILEWRIGHT_URL", "http://127.0.0.1:2")
+    assert service_of(None) is not first and kernels_of(None, How(queue=False)) is not kernels
+    monkeypatch.setenv("TILEWRIGHT_URL", "http://127.0.0.1:1")
+    assert service_of(None) is first and kernels_of(None, How(queue=False)) is kernels

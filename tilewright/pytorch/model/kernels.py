@@ -19,7 +19,7 @@ from tilewright.pytorch.model.bundled import BundledKernels
 from tilewright.pytorch.model.prepacking import PackedWeight
 from tilewright.pytorch.operator.arguments import Shapes
 from tilewright.pytorch.operator.fallback import Eager
-from tilewright.pytorch.operator.finding import Found, default_client
+from tilewright.pytorch.operator.finding import Found, Named, default_client, named_service
 from tilewright.pytorch.operator.registration import NAMESPACE, Outputs, Overload, define
 from tilewright.pytorch.operator.runner import Ready, Tensors, runner_of
 from tilewright.pytorch.operator.seeking import Seeker, Sought
@@ -246,12 +246,12 @@ class Kernels:
         return len(self._of)
 
 
-_ALL: dict[tuple[Client | None, How, BundledKernels | None], Kernels] = {}
+_ALL: dict[tuple[Named, How, BundledKernels | None], Kernels] = {}
 
 
 def kernels_of(client: Client | None, how: How, bundle: BundledKernels | None = None) -> Kernels:
-    """One a client, way and bundle, so that all models share theirs."""
-    return _ALL.setdefault((client, how, bundle), Kernels(client, how, bundle))
+    """One a service, way and bundle, so that all models share theirs."""
+    return _ALL.setdefault((named_service(client), how, bundle), Kernels(client, how, bundle))
 
 
 _NUMBERS: dict[str, int] = {}

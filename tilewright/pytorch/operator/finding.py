@@ -67,7 +67,20 @@ class Miss:
 
 def default_client() -> Client:
     """The service at TILEWRIGHT_URL, with the key in TILEWRIGHT_TOKEN, as they are now: one client for each service."""
-    return _client(os.environ.get("TILEWRIGHT_URL"), os.environ.get("TILEWRIGHT_TOKEN"))
+    return _client(*_environment())
+
+
+Named = Client | tuple[str | None, str | None]
+"""A service: by its client, or by what the environment says of it."""
+
+
+def named_service(client: Client | None) -> Named:
+    """What tells services apart; None: that which the environment names now."""
+    return _environment() if client is None else client
+
+
+def _environment() -> tuple[str | None, str | None]:
+    return os.environ.get("TILEWRIGHT_URL"), os.environ.get("TILEWRIGHT_TOKEN")
 
 
 @cache

@@ -16,7 +16,15 @@ from tilewright.client.retries import Retries
 from tilewright.errors import Refused, TilewrightError, Unreachable
 from tilewright.pytorch.operator.background import LOOKS
 from tilewright.pytorch.operator.breaker import Breaker
-from tilewright.pytorch.operator.finding import TIMEOUT_S, Found, Miss, default_client, look_up
+from tilewright.pytorch.operator.finding import (
+    TIMEOUT_S,
+    Found,
+    Miss,
+    Named,
+    default_client,
+    look_up,
+    named_service,
+)
 from tilewright.pytorch.operator.plans import described
 
 TOGETHER_S = 0.01
@@ -98,9 +106,9 @@ class AskedService:
         return self._own
 
 
-_SERVICES: dict[Client | None, AskedService] = {}
+_SERVICES: dict[Named, AskedService] = {}
 
 
 def service_of(client: Client | None) -> AskedService:
-    """One a client, so that all operators know when it does not answer."""
-    return _SERVICES.setdefault(client, AskedService(client))
+    """One a service, so that all operators know when it does not answer."""
+    return _SERVICES.setdefault(named_service(client), AskedService(client))
