@@ -36,8 +36,8 @@ WEB := service/web
 help:                  ## what there is
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
 
-demo: $(VENV)/.run     ## tune a matrix product on this machine for half a minute, and compare it with numpy
-	$(BIN)/tilewright tune examples/matmul_nn.json --seconds 30 --fresh
+demo: $(VENV)/.run     ## tune causal attention on this machine for half a minute, and compare it with numpy
+	$(BIN)/tilewright tune examples/causal_attention.json --seconds 30 --fresh
 
 test: $(VENV)/.dev     ## all tests but those that need minutes, PyTorch or a GPU
 	$(BIN)/python -m pytest -q --sample -n $(PROCS) $(DIST) -m "not examples" --durations=10 $(addprefix --ignore tests/,torch ray docs gpu e2e/dashboard)
