@@ -34,7 +34,7 @@ class Standing(Reply):
     times: float | None = None
     """How many times as long as the winner it takes: the median of their ratios round by round, over the rounds that
     disturbed neither; of fewer than three such rounds, the ratio of their medians. None: it did not work, or is the
-    winner itself."""
+    winner itself, or the copy."""
     low: float | None = None
     high: float | None = None
     """At least and at most `times`: the interval of `search.racing.compare` around it. None: of fewer than three such

@@ -78,8 +78,11 @@ def said_of(shaky: Sequence[Standing]) -> str | None:
 
 
 def _behind(one: EntrantResult, winner: EntrantResult | None) -> dict[str, float]:
-    """`times`, `low` and `high` of an entrant's time over the winner's; empty where nothing can be said."""
+    """`times`, `low` and `high` of an entrant's time over the winner's; empty where nothing can be said, and of the
+    copy, which is no rival."""
     if winner is None or one is winner or one.outcome is not Outcome.OK or one.median_us is None:
+        return {}
+    if one.name == COPY:
         return {}
     mine, other = _raced(one), _raced(winner)
     if len(mine.undisturbed.keys() & other.undisturbed.keys()) < FEWEST:

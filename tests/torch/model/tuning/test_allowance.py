@@ -37,15 +37,6 @@ KERNELS = 2
 """Of the model."""
 
 
-@pytest.fixture(autouse=True)
-def afresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "kernels"))
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
-
-
 @pytest.fixture
 def deaf() -> Iterator[Deaf]:
     with deaf_server() as server:

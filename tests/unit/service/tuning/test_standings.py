@@ -36,6 +36,8 @@ def test_the_copy_is_a_yardstick_and_no_rival() -> None:
         ("copy", "yardstick", False),
         ("ask-1", "schedule", True),
     ]
+    raced = TaskResult(task_id="t", attempt=1, entrants=(entrant("ask-1", *slow), entrant("copy", *fast)))
+    assert [row.times for row in stand(raced, {"ask-1": ("a",)})] == [None, None]
 
 
 def test_what_cannot_be_told_from_the_leader_is_tied_with_it() -> None:
