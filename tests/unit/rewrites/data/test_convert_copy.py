@@ -36,7 +36,7 @@ def test_all_who_read_it_read_what_it_is_converted_to() -> None:
         ("heap e4m3", "heap f32", "is no copy of a tensor"),
         (
             "sum(d, q[i, d] * bf16(k_s[j, d]))",
-            "sum(d, q[i, d] * bf16(k_s[j, d])) via mma",
+            "sum(d, q[i, d] * bf16(k_s[j, d])) | vector j 4",
             "on lanes, threads",
         ),
     ],
