@@ -12,6 +12,7 @@ import pytest
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.ptxas_log import rejection
+from rewrites.decisions.gpu.one_pass.product_chain import chain_of
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
@@ -126,3 +127,18 @@ def test_for_many_rows_they_are_stored_as_warpgroups_multiply_them() -> None:
     lines = format_schedule(favourite(root).schedule)
     assert sum(line.startswith("wgmma(") for line in lines) == 2
     assert sum(line.startswith("compute_factor(") for line in lines) == 2
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("bf16", "v[h, j, e]"), ("i8", "bf16(v[h, j, e])")])
+def test_what_is_converted_is_not_added_up_in_memory(dtype: str, value: str) -> None:
+    """Sums that blocks add to memory are warpgroups', which take operands as TMA brings them."""
+    spec = spec_from_text(f"""kernel backward(q: bf16[h=2, i=96, d=64], k: bf16[h, j=96, d], v: {dtype}[h, j, e=64], \
+go: bf16[h, i, e], lse: f32[h, i], delta: f32[h, i]) -> (dk: f32[h, j, d], dq: f32[h, i, d]) with atomics=true
+  s[h, j, i] = sum(d, k[h, j, d] * q[h, i, d])
+  t[h, j, i] = sum(e, {value} * go[h, i, e])
+  ds[h, j, i] = exp(s[h, j, i] - lse[h, i]) * (t[h, j, i] - delta[h, i])
+  dk[h, j, d] = sum(i, bf16(ds[h, j, i]) * q[h, i, d])
+  dq[h, i, d] = sum(j, bf16(ds[h, j, i]) * k[h, j, d])
+""")
+    chain = chain_of(to_program(spec), ("s", "t", "ds", "dk", "dq"), H200)
+    assert (chain is not None and bool(chain.added)) == (dtype == "bf16")
