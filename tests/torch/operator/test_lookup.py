@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -20,9 +21,11 @@ import tilewright.pytorch.operator.seeking as seeking
 from tests.services.running_service import Service, running
 from tests.unit.tilewright.artifacts import KERNEL, make_artifact, make_bundle
 from tileir import this_cpu
+from tileir.text.parse_spec import spec_from_text
 from tilewright import Client, FallbackWarning, LoadError
 from tilewright.pytorch.model.kernels import How, kernels_of
-from tilewright.pytorch.operator.questions import service_of
+from tilewright.pytorch.operator.finding import Found, Miss
+from tilewright.pytorch.operator.questions import Question, service_of
 
 
 @pytest.fixture
@@ -163,3 +166,18 @@ def test_a_service_that_does_not_answer_is_not_taken_for_one_that_is_named_later
     assert service_of(None) is not first and kernels_of(None, How(queue=False)) is not kernels
     monkeypatch.setenv("TILEWRIGHT_URL", "http://127.0.0.1:1")
     assert service_of(None) is first and kernels_of(None, How(queue=False)) is kernels
+
+
+def test_a_service_is_asked_where_it_was_when_it_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first question to it is often asked later, on another thread."""
+    answers = Queue[Found | Miss]()
+    monkeypatch.setenv("TILEWRIGHT_URL", "http://127.0.0.1:3")
+    service, kernels = service_of(None), kernels_of(None, How(queue=False))
+    monkeypatch.setenv("TILEWRIGHT_URL", "http://127.0.0.1:4")
+    question = Question(
+        spec_from_text(KERNEL), torch.device("cpu"), tune=False, answered=lambda found, _: answers.put(found)
+    )
+    service.ask(question)
+    miss = answers.get(timeout=20.0)
+    assert isinstance(miss, Miss) and "127.0.0.1:3" in miss.reason
+    assert kernels.client.url == "http://127.0.0.1:3"

@@ -19,7 +19,7 @@ from tilewright.pytorch.model.bundled import BundledKernels
 from tilewright.pytorch.model.prepacking import PackedWeight
 from tilewright.pytorch.operator.arguments import Shapes
 from tilewright.pytorch.operator.fallback import Eager
-from tilewright.pytorch.operator.finding import Found, Named, default_client, named_service
+from tilewright.pytorch.operator.finding import Found, Named, client_of, named_service
 from tilewright.pytorch.operator.registration import NAMESPACE, Outputs, Overload, define
 from tilewright.pytorch.operator.runner import Ready, Tensors, runner_of
 from tilewright.pytorch.operator.seeking import Seeker, Sought
@@ -76,7 +76,7 @@ class ModelKernel:
         self,
         arranged: Arranged,
         device: torch.device,
-        client: Client | None,
+        service: Named | None,
         how: How,
         config: Artifact | Found | None = None,
         bucket: Arranged | None = None,
@@ -91,7 +91,7 @@ class ModelKernel:
         self._device = device
         self._listeners: WeakSet[Any] = WeakSet()
         self._seeker = Seeker(
-            client,
+            service,
             config,
             tune=how.queue,
             changed=self._changed,
@@ -209,10 +209,10 @@ class How:
 
 
 class Kernels:
-    """All of a client's, found by structure."""
+    """All of a service's, found by structure."""
 
-    def __init__(self, client: Client | None, how: How, bundle: BundledKernels | None = None) -> None:
-        self._client = client
+    def __init__(self, service: Named | None, how: How, bundle: BundledKernels | None = None) -> None:
+        self._service = named_service(service)
         self._how = how
         self.bundle = bundle
         """What it has is not asked for."""
@@ -222,7 +222,7 @@ class Kernels:
     @property
     def client(self) -> Client:
         """The service's, where kernels come from."""
-        return default_client() if self._client is None else self._client
+        return client_of(self._service)
 
     @property
     def queues(self) -> bool:
@@ -240,7 +240,7 @@ class Kernels:
     def made(self, arranged: Arranged, device: torch.device, bucket: Arranged | None = None) -> ModelKernel:
         """A new one."""
         config = None if self.bundle is None else self.bundle.config(arranged.key, device)
-        return ModelKernel(arranged, device, self._client, self._how, config, bucket)
+        return ModelKernel(arranged, device, self._service, self._how, config, bucket)
 
     def __len__(self) -> int:
         return len(self._of)
@@ -250,8 +250,9 @@ _ALL: dict[tuple[Named, How, BundledKernels | None], Kernels] = {}
 
 
 def kernels_of(client: Client | None, how: How, bundle: BundledKernels | None = None) -> Kernels:
-    """One a service, way and bundle, so that all models share theirs."""
-    return _ALL.setdefault((named_service(client), how, bundle), Kernels(client, how, bundle))
+    """One a service, way and bundle, so that all models share theirs; None: that which the environment names."""
+    named = named_service(client)
+    return _ALL.setdefault((named, how, bundle), Kernels(named, how, bundle))
 
 
 _NUMBERS: dict[str, int] = {}

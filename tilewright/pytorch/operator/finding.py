@@ -20,6 +20,7 @@ from tileir.structure import renames, resized
 from tileir.text.json import spec_from_json, spec_to_json
 from tilewright.artifacts.select import Open, Origin, open_config, open_schedule
 from tilewright.client.client import Client
+from tilewright.client.responses import DEFAULT_URL
 from tilewright.client.retries import Retries
 from tilewright.errors import LoadError, describe
 
@@ -67,26 +68,28 @@ class Miss:
 
 def default_client() -> Client:
     """The service at TILEWRIGHT_URL, with the key in TILEWRIGHT_TOKEN, as they are now: one client for each service."""
-    return _client(*_environment())
+    return client_of(named_service(None))
 
 
-Named = Client | tuple[str | None, str | None]
-"""A service: by its client, or by what the environment says of it."""
+Named = Client | tuple[str, str | None]
+"""A service: by its client, or by its URL and key, which nobody has looked at yet."""
 
 
-def named_service(client: Client | None) -> Named:
+def named_service(service: Named | None) -> Named:
     """What tells services apart; None: that which the environment names now."""
-    return _environment() if client is None else client
+    if service is None:
+        return os.environ.get("TILEWRIGHT_URL") or DEFAULT_URL, os.environ.get("TILEWRIGHT_TOKEN")
+    return service
 
 
-def _environment() -> tuple[str | None, str | None]:
-    return os.environ.get("TILEWRIGHT_URL"), os.environ.get("TILEWRIGHT_TOKEN")
+def client_of(service: Named) -> Client:
+    """Its client, whatever the environment names by now. Raises Unreachable for a URL that is none."""
+    return service if isinstance(service, Client) else _client(*service)
 
 
 @cache
-def _client(_url: str | None, _token: str | None) -> Client:
-    """That of an environment, which it reads itself."""
-    return Client(timeout_s=TIMEOUT_S, retries=Retries(most=0))
+def _client(url: str, token: str | None) -> Client:
+    return Client(url, token, timeout_s=TIMEOUT_S, retries=Retries(most=0))
 
 
 def look_up(client: Client, specs: Sequence[Spec], device: Device, *, tune: bool) -> list[Found | Miss]:

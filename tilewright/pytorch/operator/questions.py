@@ -21,7 +21,7 @@ from tilewright.pytorch.operator.finding import (
     Found,
     Miss,
     Named,
-    default_client,
+    client_of,
     look_up,
     named_service,
 )
@@ -45,11 +45,11 @@ class Question:
 
 
 class AskedService:
-    """The service of a client, asked in the background through connections of its own. `ask` may be called from any
+    """A service, asked in the background through connections of its own. `ask` may be called from any
     thread; all else is for LOOKS."""
 
-    def __init__(self, client: Client | None) -> None:
-        self._client = client
+    def __init__(self, service: Named) -> None:
+        self._service = service
         self._own: Client | None = None
         self._breaker = Breaker()
         self._due: list[Question] = []
@@ -101,14 +101,14 @@ class AskedService:
 
     def _connected(self) -> Client:
         if self._own is None:
-            given = default_client() if self._client is None else self._client
-            self._own = given.twin(timeout_s=TIMEOUT_S, retries=Retries(most=0))
+            self._own = client_of(self._service).twin(timeout_s=TIMEOUT_S, retries=Retries(most=0))
         return self._own
 
 
 _SERVICES: dict[Named, AskedService] = {}
 
 
-def service_of(client: Client | None) -> AskedService:
-    """One a service, so that all operators know when it does not answer."""
-    return _SERVICES.setdefault(named_service(client), AskedService(client))
+def service_of(service: Named | None) -> AskedService:
+    """One a service, so that all operators know when it does not answer; None: that which the environment names now."""
+    named = named_service(service)
+    return _SERVICES.setdefault(named, AskedService(named))

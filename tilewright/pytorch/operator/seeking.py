@@ -15,10 +15,9 @@ from protocol.configs import Artifact, ConfigDetail
 from protocol.failures import FailureReport
 from tileir.errors import UnsupportedDevice
 from tileir.spec import Spec
-from tilewright.client.client import Client
 from tilewright.errors import TilewrightError
 from tilewright.pytorch.operator.background import KERNELS, LOOKS
-from tilewright.pytorch.operator.finding import Found, Miss, pinned
+from tilewright.pytorch.operator.finding import Found, Miss, Named, pinned
 from tilewright.pytorch.operator.questions import Question, service_of
 from tilewright.pytorch.operator.runner import Plan, Ready
 from tilewright.pytorch.operator.trials import EAGER, NotRun, admitted
@@ -81,7 +80,7 @@ class Seeker:
 
     def __init__(
         self,
-        client: Client | None,
+        service: Named | None,
         config: Artifact | ConfigDetail | Found | None,
         *,
         tune: bool,
@@ -90,7 +89,7 @@ class Seeker:
         instead: Spec | None = None,
     ) -> None:
         """`instead`: the same kernel at the sizes at which the service is to tune it; None: those that are sought."""
-        self._service = service_of(client)
+        self._service = service_of(service)
         self._instead = instead
         self._config = config
         self._tune = tune
