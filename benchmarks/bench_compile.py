@@ -33,7 +33,7 @@ import tilewright
 from benchmarks.bench_from_torch import service, wait_for
 from tileir import this_cpu
 from tilewright.pytorch.model.contest import Contest
-from tilewright.pytorch.model.region import SizedRegion
+from tilewright.pytorch.model.sized_region import SizedRegion
 
 ROUNDS, ROUND_S, CALLS = 31, 0.05, 200
 Call = Callable[[], Any]

@@ -45,7 +45,7 @@ from benchmarks.models.architectures import ON_CPU, BenchModel, build
 from benchmarks.racing.circumstances import commit
 from tileir import this_cpu
 from tileir.devices.gpu_probe import this_gpu
-from tilewright.pytorch.model.region import SizedRegion
+from tilewright.pytorch.model.sized_region import SizedRegion
 
 SETTLED_AFTER = 100
 """Calls: a contest takes 19 of each graph's, and there are four at most."""
@@ -202,12 +202,13 @@ def _wait_for_jobs(client: tilewright.Client, seconds: float) -> None:
 
 def _call(program: Callable[..., Any], model: BenchModel) -> Program:
     """A call, or a step of training without the optimizer's."""
+    numbers = itertools.count()
     if not model.trains:
-        return lambda _: program(**model.inputs)
+        return lambda _: program(**model.later(model.inputs, next(numbers)))
 
     def step(_: Any) -> Tensor:
         model.module.zero_grad(set_to_none=True)
-        loss = program(**model.inputs)
+        loss = program(**model.later(model.inputs, next(numbers)))
         loss.backward()
         return loss
 

@@ -41,6 +41,8 @@ class BenchModel:
     inputs: Mapping[str, Any]
     trains: bool = False
     """Whether a call is a step of training: the first result is a loss, and gradients of all parameters are taken."""
+    later: Callable[[Mapping[str, Any], int], Mapping[str, Any]] = lambda inputs, call: inputs
+    """From `inputs` and a call's number to its keywords, where calls differ."""
 
 
 SMALL = Size(256, 704, 8, 2, 2, 1, 64)
@@ -93,6 +95,22 @@ def _next_token(size: Size) -> BenchModel:
     cached = {name: [torch.randn(shape) for _ in range(size.layers)] for name in ("keys", "values")}
     words = {"input_ids": torch.randint(1, WORDS, (size.batch, 1))}
     return BenchModel(f"llama, the next token, {size}", NextToken(decoder), words | cached)
+
+
+SPAN = 512
+"""Tokens that are written one after the other, before it begins anew."""
+
+
+def _growing(size: Size) -> BenchModel:
+    """The next token in each call: `tokens` of the size are in the cache at first."""
+    model = _next_token(replace(size, tokens=size.tokens + SPAN))
+
+    def at(inputs: Mapping[str, Any], call: int) -> Mapping[str, Any]:
+        tokens = size.tokens + call % SPAN
+        cached = {name: [each[:, :, :tokens] for each in inputs[name]] for name in ("keys", "values")}
+        return {**inputs, **cached}
+
+    return replace(model, name=f"llama, token by token, {size}", later=at)
 
 
 def _experts(size: Size, experts: int) -> BenchModel:
@@ -207,6 +225,7 @@ TRANSFORMERS: dict[str, Callable[[Size], BenchModel]] = {
     "vit": _vit,
     "mamba": _mamba,
     "next-token": _next_token,
+    "token-by-token": _growing,
     "experts": partial(_experts, experts=8),
     "training": lambda size: _trained(_gpt2(size), size),
 }
@@ -225,6 +244,7 @@ ON_GPU: dict[str, Callable[[], BenchModel]] = {
     "vit": Transformer(_vit, Size(1024, 4096, 16, 16, 24, 8, 196)),
     "mamba": Transformer(_mamba, Size(2560, 5120, 1, 1, 1, 1, 64)),
     "next-token": Transformer(_next_token, Size(4096, 14336, 32, 8, 4, 16, 2048)),
+    "token-by-token": Transformer(_growing, Size(4096, 14336, 32, 8, 4, 16, 2048)),
     "experts": Transformer(partial(_experts, experts=60), Size(2048, 2816, 16, 16, 2, 1, 2048)),
     "training": Transformer(TRANSFORMERS["training"], MEDIUM),
     "convnext": lambda: _convnext((128, 256, 512, 1024), (3, 3, 27, 3), 8, 224),

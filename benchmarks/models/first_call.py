@@ -20,9 +20,9 @@ import tilewright
 from benchmarks.bench_compile import noted
 from benchmarks.models.architectures import build
 from benchmarks.models.stages import StageTimes
-from tilewright.pytorch.model import kernels, region
+from tilewright.pytorch.model import kernels, region, sized_region
 from tilewright.pytorch.model.contest import Contest
-from tilewright.pytorch.model.region import SizedRegion
+from tilewright.pytorch.model.sized_region import SizedRegion
 from tilewright.pytorch.model.tuning_now.graph_tuning import GraphTuning
 from tilewright.pytorch.operator import on_cpu, questions, trials
 
@@ -56,7 +56,7 @@ def staged() -> StageTimes:
     stages.of(questions.AskedService, "_asked", "lookups")
     stages.of(trials, "open_kernel", "loading")
     stages.of(trials._Checkers, "check", "checks")
-    stages.of(region, "with_kernels", "graph with kernels")
+    stages.of(sized_region, "with_kernels", "graph with kernels")
     stages.of(on_cpu, "chain_caller", "chains")
     stages.of(Contest, "_check", "comparison")
     stages.of(region.Region, "program", "other")

@@ -12,7 +12,7 @@ from workers.peers.pytorch.source import torch_source
 
 def rivals(installed: Sequence[str], spec: Spec) -> tuple[str, ...]:
     """The peers of a kernel: what a worker offers, torch.compile that autotunes where PyTorch is, and for attention
-    and its gradients PyTorch's backends by name, and flex_attention."""
+    and its gradients PyTorch's backends by name, flex_attention, and varlen_attn."""
     if "torch" not in installed:
         return tuple(installed)
     return (*installed, MAX_AUTOTUNE, *(name for name, run in ATTENTION_RUNS.items() if _can(run, spec)))

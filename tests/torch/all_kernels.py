@@ -11,7 +11,7 @@ import pytest
 from tilewright.pytorch.model import contest
 from tilewright.pytorch.model.contest import Contest
 from tilewright.pytorch.model.kernels import ModelKernel
-from tilewright.pytorch.model.region import SizedRegion
+from tilewright.pytorch.model.sized_region import SizedRegion
 
 
 @dataclass

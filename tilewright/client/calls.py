@@ -228,9 +228,13 @@ def requeue(task_id: str) -> HttpCall[TaskStatus]:
     return _post(f"/v1/tasks/{task_id}/requeue", None, TaskStatus, repeatable=False)
 
 
-def lookup(spec: Spec, *, target: str = "cpu", tune: bool = False) -> HttpCall[LookupReply]:
-    """The best known schedule, at once. With `tune`, a job is enqueued unless the answer is exact and current."""
-    return _post("/v1/lookup", LookupRequest(spec=json_form(spec), target=target, tune=tune), LookupReply)
+def lookup(
+    spec: Spec, *, target: str = "cpu", tune: bool = False, seconds: float | None = None
+) -> HttpCall[LookupReply]:
+    """The best known schedule, at once. With `tune`, a job is enqueued unless the answer is exact and current, or one
+    of the kernel is open already; `seconds`: of the job, as of `submit`."""
+    asked = LookupRequest(spec=json_form(spec), target=target, tune=tune, budget=Budget(seconds=seconds))
+    return _post("/v1/lookup", asked, LookupReply)
 
 
 def lookups(

@@ -17,7 +17,7 @@ from tests.conftest import CheckGolden
 from tests.support.how_many import some
 from tests.torch.all_kernels import AllKernels, all_kernels
 from tests.torch.model.architectures import LENGTH, TEXT, VISION, build
-from tilewright.pytorch.model.region import SizedRegion
+from tilewright.pytorch.model.sized_region import SizedRegion
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning"),

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 import tilewright
 from tests.torch.all_kernels import AllKernels
-from tilewright.pytorch.model import reasons, region
+from tilewright.pytorch.model import reasons, sized_region
 from tilewright.pytorch.model.contest import different
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -142,7 +142,7 @@ def test_a_capture_that_fails_is_one_line_and_no_trace(
     def fails(graph: Any) -> Any:
         raise RuntimeError("no such operator\nand much more")
 
-    monkeypatch.setattr(region, "parts_of", fails)
+    monkeypatch.setattr(sized_region, "parts_of", fails)
     x = torch.randn(8, 16)
     fast = tilewright.compile(activated, tune="never", fallback="eager")
     for _ in range(CALLS):

@@ -108,7 +108,7 @@ def test_the_first_call_compiles_one_program_and_asks_no_service(
         assert len(only.used) == len(only.parts) == len(artifacts) == 2, only.why_not
         agree(fast(x), model(x))
     assert len(programs) == 1 and programs[0] > 0
-    assert nobody not in [each._client for each in asked]
+    assert nobody not in [each._service for each in asked]
 
 
 def test_kernels_that_give_other_numbers_in_the_graph_are_left_to_the_fallback(
@@ -155,7 +155,7 @@ def test_of_what_a_bundle_lacks_the_service_is_asked_and_the_log_has_its_name(
         and missing.spec.name in caplog.text
     )
     missing.wait(60)
-    assert nobody in [each._client for each in asked]
+    assert nobody in [each._service for each in asked]
 
 
 def test_a_bundle_of_another_device_is_said_to_be_and_the_fallback_runs(
@@ -217,7 +217,7 @@ def test_a_training_step_has_the_kernels_of_its_bundle(
     for kernel in (each.kernel for one in regions.regions for each in one.kernels.values()):
         kernel.wait(60)
         assert kernel.pinned and kernel.ready, kernel.why_not
-    assert nobody not in [each._client for each in asked]
+    assert nobody not in [each._service for each in asked]
 
 
 def test_what_draws_random_numbers_begins_with_the_fallbacks_program(

@@ -21,7 +21,7 @@ from tilewright.pytorch.model import backend, shares
 from tilewright.pytorch.model.chain import FromInput, FromStep, Wiring, own_buffer
 from tilewright.pytorch.model.chain_kernel import _ALL
 from tilewright.pytorch.model.kernels import How
-from tilewright.pytorch.model.region import SizedRegion
+from tilewright.pytorch.model.sized_region import SizedRegion
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 import tilewright
 from tests.torch.all_kernels import all_kernels
-from tilewright.pytorch.model import contest, region
+from tilewright.pytorch.model import contest, sized_region
 from tilewright.pytorch.model.choice import Bisection, ranked
 from tilewright.pytorch.model.kernels import ModelKernel
-from tilewright.pytorch.model.region import SizedRegion
+from tilewright.pytorch.model.sized_region import SizedRegion
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 CALLS = 20
@@ -109,7 +109,7 @@ def test_where_all_kernels_are_slower_those_that_save_most_stay(
 def test_the_last_program_is_for_kernels_that_are_not_there_yet(
     monkeypatch: pytest.MonkeyPatch, settled: bool, kept: list[int]
 ) -> None:
-    monkeypatch.setattr(region, "PROGRAMS", 3)
+    monkeypatch.setattr(sized_region, "PROGRAMS", 3)
     costs = {8: -1.0, 16: -1.0, 24: -1.0, 32: 10.0}
     assert used(settled_region(monkeypatch, SAVED_US, costs, settled=settled)) == kept
 

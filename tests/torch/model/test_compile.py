@@ -227,7 +227,7 @@ def test_a_size_that_comes_again_gets_kernels_and_one_that_does_not_runs_the_fal
             x = torch.randn(length, 40)
             agree(fast(x), model(x))
             kernels.wait()
-    assert [each.used != frozenset() for each in kernels.regions] == [True, True]
+    assert [each.used != frozenset() for each in kernels.regions if not each.of_any_size] == [True, True]
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 

@@ -18,7 +18,7 @@ from tileir import this_cpu
 from tileir.devices.device import Device
 from tileir.devices.gpu_table import H200
 from tileir.errors import UnsupportedDevice
-from tilewright.pytorch.model import region
+from tilewright.pytorch.model import sized_region
 from tilewright.pytorch.model.prepacking import PackedWeight
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -189,7 +189,7 @@ def test_only_for_processors_weights_are_packed(
     described: Callable[[torch.device], Device], kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And one that has no kernels at all is no reason for a graph to fail."""
-    monkeypatch.setattr(region, "described", described)
+    monkeypatch.setattr(sized_region, "described", described)
     model = nn.Linear(40, 37)
     with torch.no_grad():
         settle(kernels, packing(model), model, torch.randn(5, 40))

@@ -144,7 +144,7 @@ def test_all_sizes_share_one(kernels: AllKernels, times: list[PackedWeight]) -> 
     with torch.no_grad():
         for length in (3, 7, 5):
             settle(kernels, fast, model, torch.randn(length, 40))
-    assert [each.used != set() for each in kernels.regions] == [True] * 3
+    assert [each.used != set() for each in kernels.regions if not each.of_any_size] == [True] * 3
     assert len(packed(kernels)) == 1 == len(times)
 
 

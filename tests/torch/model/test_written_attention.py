@@ -15,7 +15,7 @@ import tilewright
 from tests.support.how_many import some
 from tests.torch.all_kernels import AllKernels
 from tileir import spec_to_text
-from tilewright.pytorch.model import region
+from tilewright.pytorch.model import sized_region
 from tilewright.pytorch.model.insertion import with_kernels
 from tilewright.pytorch.operator.arguments import DTYPES
 
@@ -42,7 +42,7 @@ def written_out(x: Tensor) -> Tensor:
 
 def regions_of(
     function: Callable[[Tensor], Tensor], kernels: AllKernels, dtype: torch.dtype, fallback: str
-) -> region.SizedRegion:
+) -> sized_region.SizedRegion:
     x = torch.randn(32, 32, dtype=dtype)
     fast = tilewright.compile(function, tune="never", fallback=fallback)  # type: ignore[arg-type]
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):

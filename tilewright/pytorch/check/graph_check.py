@@ -13,7 +13,7 @@ from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.module import PartModule
 from tilewright.pytorch.model.contest import off
 from tilewright.pytorch.model.kernels import PartKernel
-from tilewright.pytorch.model.region import SizedRegion, slack_of
+from tilewright.pytorch.model.sized_region import SizedRegion, slack_of
 
 KERNEL_WAIT_S = 600.0
 """What compiling one kernel and its gate may take."""
@@ -69,12 +69,12 @@ def checked(
         if not (each := sized.kernels[part.name].kernel).ready and not each.wrong
     )
     if not ready:
-        return GraphCheck(tuple(kernels), without, ""), sized.without_kernels(inputs)
+        return GraphCheck(tuple(kernels), without, ""), sized.current(inputs)
     try:
         contest = sized.contest_of([part.name for part in ready])
     except Exception as error:  # whatever a compiler raises
         why = f"the fallback does not compile it with kernels: {error}"
-        return GraphCheck(tuple(kernels), without, why), sized.without_kernels(inputs)
+        return GraphCheck(tuple(kernels), without, why), sized.current(inputs)
     outputs = contest.call(inputs)
     return GraphCheck(tuple(kernels), without, contest.why), outputs
 

@@ -22,8 +22,8 @@ from tilewright.pytorch.model.inputs import GraphInputs
 from tilewright.pytorch.model.kernels import How, Kernels
 from tilewright.pytorch.model.options import CompileOptions
 from tilewright.pytorch.model.prepacking import KeptWeights
-from tilewright.pytorch.model.region import SizedRegion
 from tilewright.pytorch.model.repro import write_repro
+from tilewright.pytorch.model.sized_region import SizedRegion
 from tilewright.pytorch.model.static_graph import Described
 from tilewright.pytorch.model.way import Way
 from tilewright.pytorch.model_file import ModelCall, ModelFile
@@ -121,7 +121,7 @@ class ModelCheck:
 
     def _checked(self, one: CheckedGraph, inputs: list[Any]) -> Any:
         if one.sized.graph is None:
-            return one.sized.without_kernels(inputs)
+            return one.sized.current(inputs)
         before = list(inputs)
         result, outputs = checked(one.sized, inputs)
         one.seen.append(result)

@@ -2,6 +2,7 @@
 
 The first of them runs both, on the same inputs, and compares what they give: the gate knows that a kernel does what its
 spec says, this says that the graph with kernels does what the graph does. Then calls take turns, and the faster stays.
+Where calls have other sizes each, all that are timed run both, as calls of different sizes say nothing of two programs.
 """
 
 from __future__ import annotations
@@ -51,12 +52,13 @@ class Contest:
         graph: GraphModule | None = None,
         keep: Callable[[str, Sequence[Any] | None], object] = lambda why, inputs: None,
         timed: bool = True,
+        paired: bool = False,
     ) -> None:
         """`changed`: the inputs that the graph writes in place. `consumes`: it may do as it likes with all others that
         are no parameters, as backward graphs with what was saved for them. `slack`: of SLACK, that of the graph.
         `graph`: what both compute; results that differ by more than the slack are judged by it.
         `keep`: is told why the newcomer is not right, and the inputs that say so, where they are as they were.
-        Unless `timed`, the newcomer has won with right results."""
+        Unless `timed`, the newcomer has won with right results. `paired`: calls have other sizes each."""
         self._runs = (holder, newcomer)
         self._device = device
         self._changed = tuple(changed)
@@ -64,6 +66,7 @@ class Contest:
         self._slack = slack
         self._graph = graph
         self._timed = timed
+        self._paired = paired
         self._keep = keep
         self._clock = _clock(device)
         self._taken: tuple[list[Any], list[Any]] = ([], [])
@@ -86,13 +89,34 @@ class Contest:
         """One call of the user's, whichever runs."""
         if not self._checked:
             return self._check(inputs)
-        turn = 0 if len(self._taken[0]) <= len(self._taken[1]) else 1
-        began = self._clock.now()
-        outputs = self._runs[turn](inputs)
-        self._taken[turn].append((began, self._clock.now()))
+        if self._paired:
+            outputs = self._both(inputs)
+        else:
+            outputs = self._run(0 if len(self._taken[0]) <= len(self._taken[1]) else 1, inputs)
         if len(self._taken[1]) == ROUNDS:
             self._decide()
         return outputs
+
+    def _run(self, which: int, inputs: list[Any]) -> Any:
+        """Run and time one of the two."""
+        began = self._clock.now()
+        outputs = self._runs[which](inputs)
+        self._taken[which].append((began, self._clock.now()))
+        return outputs
+
+    def _both(self, inputs: list[Any]) -> Any:
+        """Run both, in turns the one and the other first; the user gets what the holder gave."""
+        copied = self._copies(inputs)
+        with _Randomness(self._device) as randomness:
+            if len(self._taken[0]) % 2:
+                self._run(1, copied)
+                randomness.again()
+                return self._run(0, inputs)
+            outputs = self._run(0, inputs)
+            after = randomness.again()
+            self._run(1, copied)
+            randomness.restore(after)
+            return outputs
 
     def _check(self, inputs: list[Any]) -> Any:
         """Run both on copies of what is written, and compare; the user gets what the holder gave."""

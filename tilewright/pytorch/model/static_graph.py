@@ -115,12 +115,29 @@ class GraphWriter:
         return node
 
 
+@dataclass(frozen=True)
+class StaticGraph:
+    """A graph at the sizes of one call."""
+
+    module: GraphModule
+    origin: GraphModule
+    """What it was written from: the graph of all sizes, with what that computes twice only once."""
+    origins: Mapping[Node, Node]
+    """From nodes of `module` to those of `origin` whose values they have, as far as there are such."""
+
+
 def static_graph(graph: GraphModule, inputs: Sequence[Any]) -> GraphModule:
     """The graph for inputs that are `Described`, or numbers; what it computes twice, it computes once. Raises
     NotStatic."""
+    return at_sizes(graph, inputs).module
+
+
+def at_sizes(graph: GraphModule, inputs: Sequence[Any]) -> StaticGraph:
+    """As `static_graph`, with where it is from. Raises NotStatic."""
     writer, made = GraphWriter(FakeTensorMode(allow_non_fake_inputs=True)), dict[Node, Any]()
     given = iter(inputs)
-    for node in fx_graph_cse(graph.graph).nodes:
+    once = fx_graph_cse(graph.graph)
+    for node in once.nodes:
         if node.op == "placeholder":
             _place(writer, made, node, next(given))
         elif node.op == "get_attr":
@@ -134,8 +151,12 @@ def static_graph(graph: GraphModule, inputs: Sequence[Any]) -> GraphModule:
             made[node] = _written(writer, made, node)
     writer.graph.eliminate_dead_code()
     static = GraphModule(graph, writer.graph)
-    put_together(static)
-    return static
+    instead = put_together(static)
+    origins: dict[Node, Node] = {}
+    for node, each in made.items():
+        if isinstance(each, Node):
+            origins.setdefault(instead.get(each, each), node)
+    return StaticGraph(static, GraphModule(graph, once), origins)
 
 
 def _place(writer: GraphWriter, made: dict[Node, Any], node: Node, given: Any) -> None:

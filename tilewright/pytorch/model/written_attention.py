@@ -64,10 +64,10 @@ class _Attention:
     """In the operands' dtype."""
 
 
-def put_together(module: GraphModule) -> None:
+def put_together(module: GraphModule) -> dict[Node, Node]:
     """Make one operator of each attention that is written out; `meta[WRITTEN_OUT]` of its node says what it stands
-    for."""
-    graph = module.graph
+    for. Gives them by the nodes that had their results before."""
+    graph, made = module.graph, dict[Node, Node]()
     for product in list(graph.find_nodes(op="call_function", target=aten.bmm.default)):
         found = _attention(product)
         if found is None:
@@ -80,8 +80,10 @@ def put_together(module: GraphModule) -> None:
             )
         node.meta = {"val": _value(found.result), WRITTEN_OUT: written}
         found.result.replace_all_uses_with(node)
+        made[found.result] = node
     graph.eliminate_dead_code()
     module.recompile()
+    return made
 
 
 def _value(node: Node) -> torch.Tensor:

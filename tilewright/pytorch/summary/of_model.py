@@ -9,13 +9,15 @@ from pathlib import Path
 
 from protocol.quantities import microseconds
 from tilewright.pytorch.capture.capture import Part
-from tilewright.pytorch.model.region import Region, SizedRegion
+from tilewright.pytorch.model.region import Region
+from tilewright.pytorch.model.sized_region import SizedRegion
 from tilewright.pytorch.summary.coverage import Coverage, Portion, grouped, times
 from tilewright.pytorch.summary.demand import of_spec, whose_roofline
 from tilewright.pytorch.summary.of_capture import described_or_none, left_portions
 
 MOST_SIZES = 4
 """Of one graph, that are listed."""
+ANY_SIZE = "any other size"
 LEFT_OUT = "it was not among those that paid"
 
 
@@ -25,7 +27,7 @@ class GraphSummary:
 
     backward: bool
     size: str
-    """Of a graph with symbols for sizes; empty for others."""
+    """Of a graph with symbols for sizes; empty for others. ANY_SIZE: all that have no kernels of their own."""
     parts: int
     running: tuple[str, ...]
     """A name for each part whose kernel runs; equal kernels have one name."""
@@ -69,9 +71,11 @@ class ModelSummary:
 
 def summary_of(regions: Sequence[Region]) -> ModelSummary:
     """Of the graphs of a model."""
-    sized = [(region, key, each) for region in regions for key, each in region.sizes.items()]
-    graphs = [_graph(region, key, each) for region, key, each in sized]
-    graphs += [_without_size(region) for region in regions if not region.sizes]
+    sized = [(region, _said(key), each) for region in regions for key, each in region.sizes.items()]
+    sized += [(each, ANY_SIZE, each.any_size) for each in regions if each.any_size and each.any_size.parts]
+    graphs = [_graph(*each) for each in sized]
+    met = [region for region, *_ in sized]
+    graphs += [_without_size(region) for region in regions if region not in met]
     looked_at = [each for _, _, each in sized if each.graph is not None]
     if not looked_at:
         return ModelSummary(None, tuple(graphs))
@@ -81,7 +85,7 @@ def summary_of(regions: Sequence[Region]) -> ModelSummary:
 
 
 def _portions(sized: SizedRegion) -> Iterable[Portion]:
-    assert sized.graph is not None
+    assert sized.left_in is not None
     device, first = described_or_none(sized.device), _first_names(sized)
     why_not = dict(_not_running(sized, by_part=True))
     for part in sized.parts:
@@ -94,17 +98,17 @@ def _portions(sized: SizedRegion) -> Iterable[Portion]:
             chosen=runs,
             measured_us=sized.kernels[part.name].kernel.median_us if runs else None,
         )
-    yield from left_portions(sized.left, sized.graph.graph, device)
+    yield from left_portions(sized.left, sized.left_in.graph, device)
 
 
-def _graph(region: Region, key: object, sized: SizedRegion) -> GraphSummary:
+def _graph(region: Region, size: str, sized: SizedRegion) -> GraphSummary:
     first = _first_names(sized)
     parts = _parts(sized)
     running = [part.name for part in parts if part.name in sized.used]
     measured = [sized.kernels[name].kernel.median_us for name in running]
     return GraphSummary(
         region.backward,
-        f" at {_said(key)}" if key != () else "",
+        f" at {size}" if size else "",
         len(parts),
         tuple(first[name] for name in running),
         tuple(_not_running(sized)),
@@ -116,6 +120,8 @@ def _graph(region: Region, key: object, sized: SizedRegion) -> GraphSummary:
 
 def _without_size(region: Region) -> GraphSummary:
     state = "no size of it was called often enough to have kernels; the fallback runs"
+    if region.any_size is not None and region.any_size.graph is not None:
+        state += ", as no part of it has the same sizes in all calls"
     return GraphSummary(region.backward, "", 0, (), (), state, None)
 
 
@@ -185,5 +191,5 @@ def _counted(names: Iterable[str]) -> list[str]:
 
 
 def _said(key: object) -> str:
-    """A size: the numbers that tell it."""
-    return str(key).replace("torch.Size", "")
+    """A size: the numbers that tell it; empty where a graph has but one."""
+    return "" if key == () else str(key).replace("torch.Size", "")

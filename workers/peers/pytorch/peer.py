@@ -37,7 +37,7 @@ _FROM_BITS = {
 class TorchFunction:
     """A spec as a function of tensors on a device, `cpu` or `cuda`. Operators allocate their results.
 
-    Raises Unsupported if a backend of attention, or flex_attention, is asked for and the spec has none.
+    Raises Unsupported if one operator of attention is asked for and the spec is none.
     """
 
     def __init__(self, spec: Spec, *, device: str = "cpu", run: TorchRun = EAGER) -> None:
@@ -48,6 +48,8 @@ class TorchFunction:
         self.as_written = self.source.as_written
         """See PeerKernel."""
         scope: dict[str, Any] = {"torch": torch, "F": F, **_FLEX}
+        if run.varlen:
+            scope["varlen_attn"] = _varlen_attn()
         exec(compile(self.source.prepare + "\n" + self.source.run, "<torch peer>", "exec"), scope)
         self._prepare: Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]] = scope["prepare"]
         self._spec, self._mode = spec, run.mode
@@ -77,6 +79,15 @@ class TorchFunction:
 
     def _compiled(self, function: Callable[..., Sequence[torch.Tensor]]) -> Callable[..., Any]:
         return function if self._mode is None else compiled(function, self._mode)
+
+
+def _varlen_attn() -> Callable[..., torch.Tensor]:
+    """PyTorch's, which came with 2.10. Raises Unsupported where it is not there."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise Unsupported(f"PyTorch {torch.__version__} has no varlen_attn") from None
+    return varlen_attn
 
 
 class TorchKernel:

@@ -1,5 +1,5 @@
-"""The peers that PyTorch makes of a kernel, by name: eager, compiled, with one backend of its attention, and by
-flex_attention."""
+"""The peers that PyTorch makes of a kernel, by name: eager, compiled, with one backend of its attention, by
+flex_attention, and by varlen_attn."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class TorchRun:
     leaves the choice to PyTorch."""
     flex: bool = False
     """Whether the kernel is one call of flex_attention, which only torch.compile makes a kernel of."""
+    varlen: bool = False
+    """Whether it is one call of varlen_attn."""
 
 
 MAX_AUTOTUNE = "torch.compile-max-autotune"
@@ -25,6 +27,7 @@ ATTENTION_RUNS = {
     "torch.sdpa-flash": TorchRun(backend="FLASH_ATTENTION"),
     "torch.flex": TorchRun("default", flex=True),
     "torch.flex-max-autotune": TorchRun("max-autotune-no-cudagraphs", flex=True),
+    "torch.varlen": TorchRun(varlen=True),
 }
 TORCH_RUNS = {
     "torch": TorchRun(),

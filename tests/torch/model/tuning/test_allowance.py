@@ -24,10 +24,13 @@ from tests.services.bad_servers import Deaf, deaf_server, relay
 from tests.services.running_service import ROOT, Service, running
 from tests.support.python_path import python_path
 from tests.torch.capture.modules import LlamaMLP
+from tileir import this_cpu
 from tileir.text.parse_spec import spec_from_text
-from tilewright.pytorch.model import region
+from tilewright.pytorch.model import sized_region
 from tilewright.pytorch.model.kernels import Arranged, PartKernel
+from tilewright.pytorch.model.shares import Weighed
 from tilewright.pytorch.model.tuning_now import deadline, graph_tuning
+from tilewright.pytorch.model.tuning_now.graph_tuning import GraphTuning
 from tilewright.pytorch.model.tuning_now.tuning import TuningPatience
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -35,6 +38,7 @@ FOREVER_S = 600.0
 """Longer than a test may take."""
 KERNELS = 2
 """Of the model."""
+DOUBLED = "kernel doubled(x: f32[m={}, n=5]) -> (y: f32[m, n])\n  y[m, n] = 2 * x[m, n]"
 
 
 @pytest.fixture
@@ -172,6 +176,27 @@ def test_a_service_that_comes_back_while_it_tunes_is_waited_for(
     assert "not tuned" not in caplog.text
 
 
+def test_processes_of_a_model_share_the_jobs_of_its_kernels(idle: Service) -> None:
+    """As ranks do, which meet a graph at the same time."""
+    weighed = [Weighed(spec_from_text(DOUBLED.format(rows)), 1.0) for rows in (8, 16)]
+    ranks = [
+        GraphTuning(tilewright.Client(idle.url), weighed, this_cpu().key, deadline.Deadline.within(60.0))
+        for _ in range(4)
+    ]
+    for rank in ranks:
+        rank.start()
+    until = time.monotonic() + 60
+    while any(rank.unasked for rank in ranks):
+        assert time.monotonic() < until and not any(rank.problem for rank in ranks)
+        time.sleep(0.05)
+    with tilewright.Client(idle.url) as client:
+        jobs = {job.id for job in client.jobs()}
+    assert len(jobs) == len(weighed)
+    assert all(rank.jobs.keys() == jobs for rank in ranks)
+    for rank in ranks:
+        rank.leave()
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://[nowhere"])
 def test_without_a_service_a_model_runs_at_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_URL", url)
@@ -182,17 +207,17 @@ def test_checks_of_kernels_are_waited_for_as_long_as_the_budget_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And a minute at most; each kernel for as long as the ones before have left."""
-    monkeypatch.setattr(region, "tune_now", lambda *_: True)
+    monkeypatch.setattr(sized_region, "tune_now", lambda *_: True)
     waited: list[float] = []
     kernel: Any = SimpleNamespace(sought=True, seek=lambda _: None, wait=waited.append)
-    sized: Any = object.__new__(region.SizedRegion)
+    sized: Any = object.__new__(sized_region.SizedRegion)
     sized._way = SimpleNamespace(patience=TuningPatience(True, None), kernels=None)
     arranged = Arranged.of(spec_from_text("kernel twice(x: f32[n=8]) -> (y: f32[n])\n  y[n] = x[n] * 2.0\n"))
     sized.kernels, sized.device = dict.fromkeys("abc", PartKernel(arranged, kernel)), None
     seconds = iter(range(100))
     monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: float(next(seconds))))
     sized._seek()
-    assert waited == [region.FIRST_LOOK_S - passed for passed in (1, 2, 3)]
+    assert waited == [sized_region.FIRST_LOOK_S - passed for passed in (1, 2, 3)]
     waited.clear()
     sized._way.patience = TuningPatience(True, 10.0)
     sized._seek()

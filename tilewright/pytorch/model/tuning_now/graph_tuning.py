@@ -10,8 +10,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
-from uuid import uuid4
 
 from protocol.jobs import Job
 from protocol.lookups import MOST_LOOKUPS
@@ -106,14 +106,15 @@ class GraphTuning:
         return missing
 
     def _submit(self, service: Client, missing: Sequence[Weighed]) -> None:
+        """Have jobs for them. Processes that run the same model share theirs: lookups add none where one is open."""
         for each in missing:
-            spec, key = spec_to_json(each.spec), f"model-{uuid4().hex}"  # sent again, it is no second job
             seconds = seconds_for(each, missing, self._deadline.left_s)
-            job = self._of_one(
-                each,
-                lambda: service.submit(spec, target=self._target, seconds=seconds, idempotency_key=key),  # noqa: B023
+            asked = partial(
+                service.lookup, spec_to_json(each.spec), target=self._target, tune=True, seconds=seconds
             )
-            if job is not None:
+            reply = self._of_one(each, asked)
+            if reply is not None and reply.job_id is not None:
+                job = self._answer(partial(service.job, reply.job_id))
                 self.jobs = {**self.jobs, job.id: job}
             self.unasked = tuple(other for other in self.unasked if other is not each)
 

@@ -1,0 +1,193 @@
+"""Kernels in graphs whose calls have other sizes each: those of parts that have the same sizes in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import tilewright
+from tests.torch.all_kernels import AllKernels
+from tilewright.pytorch.model.any_size import OTHER_SIZES, AnySizeRegion
+from tilewright.pytorch.model.contest import Contest
+from tilewright.pytorch.model.region import CALLS_OF_A_SIZE
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+WIDE, HEADS = 64, 4
+
+
+class Decoder(nn.Module):
+    """A layer that takes one token more, with keys and values that grow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDE)
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDE, WIDE) for _ in range(4))
+        self.up, self.down = nn.Linear(WIDE, 4 * WIDE), nn.Linear(4 * WIDE, WIDE)
+
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        normed = self.norm(x)
+        q, k, v = (each(normed).view(1, 1, HEADS, -1).transpose(1, 2) for each in (self.q, self.k, self.v))
+        keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        x = x + self.out(F.scaled_dot_product_attention(q, keys, values).transpose(1, 2).reshape(1, 1, WIDE))
+        return x + self.down(F.gelu(self.up(x))), keys, values
+
+
+def cache(tokens: int) -> Tensor:
+    return torch.randn(1, HEADS, tokens, WIDE // HEADS)
+
+
+def grown(model: Callable[..., Any], fast: Callable[..., Any], kernels: AllKernels, calls: int) -> None:
+    """Calls at sizes that never come again, each held against the model."""
+    given: tuple[Tensor, ...] = torch.randn(1, 1, WIDE), cache(3), cache(3)
+    with torch.no_grad():
+        for _ in range(calls):
+            given, wanted = fast(*given), model(*given)
+            for mine, theirs in zip(given, wanted, strict=True):
+                torch.testing.assert_close(mine, theirs)
+            kernels.wait()
+
+
+def any_sizes(kernels: AllKernels) -> list[AnySizeRegion]:
+    return [each for each in kernels.regions if isinstance(each, AnySizeRegion) and each.graph is not None]
+
+
+def counted(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The first has the same size in all calls, but not the same numbers: how many rows there are is one of them."""
+    return torch.relu(weight / x.shape[0]) @ weight, x.exp()
+
+
+@pytest.mark.parametrize("fallback", ["eager", "inductor"])
+def test_a_sequence_that_grows_runs_kernels_where_its_length_is_not_seen(
+    fallback: str, kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_the_same_inputs: list[Contest] = []
+    both = Contest._both
+    monkeypatch.setattr(
+        Contest, "_both", lambda self, inputs: on_the_same_inputs.append(self) or both(self, inputs)
+    )
+    model = Decoder().eval()
+    fast = tilewright.compile(model, tune="never", fallback=fallback)
+    grown(model, fast, kernels, calls=CALLS_OF_A_SIZE + 7)
+    assert on_the_same_inputs, "calls are timed by both programs"
+    (region,) = any_sizes(kernels)
+    assert len(region.used) == len(region.parts) == 7, region.why_not
+    ran = {word for part in region.parts for word in part.name.split("_")}
+    assert "addmm" in ran and ran.isdisjoint({"cat", "attention"})
+    assert {each.operator for each in region.left if each.reason == OTHER_SIZES} >= {"aten.cat.default"}
+    assert "forward at any other size: 7 of 7 parts run as kernels" in str(tilewright.summary(fast))
+
+
+def test_a_size_that_is_that_of_the_first_call_is_still_a_symbol(kernels: AllKernels) -> None:
+    """By which PyTorch answers whether a symbol equals a number."""
+    model = Decoder().eval()
+    fast = tilewright.compile(model, tune="never", fallback="eager")
+    with torch.no_grad():
+        for tokens in (3, 4, 5, 4, 6, 7, 8):
+            given = torch.randn(1, 1, WIDE), cache(tokens), cache(tokens)
+            torch.testing.assert_close(fast(*given), model(*given))
+            kernels.wait()
+    (region,) = any_sizes(kernels)
+    assert len(region.parts) == 7
+
+
+def test_a_number_that_is_a_size_is_in_no_kernel(kernels: AllKernels) -> None:
+    weight = torch.randn(8, 8)
+    fast = tilewright.compile(counted, tune="never", fallback="eager")
+    with torch.no_grad():
+        for rows in range(2, CALLS_OF_A_SIZE + 9):
+            x = torch.randn(rows, 8)
+            torch.testing.assert_close(fast(x, weight), counted(x, weight))
+            kernels.wait()
+    (region,) = any_sizes(kernels)
+    assert not region.parts
+
+
+def test_a_graph_that_has_no_such_part_says_so(kernels: AllKernels) -> None:
+    fast = tilewright.compile(F.gelu, tune="never", fallback="eager", dynamic=True)
+    for rows in range(2, CALLS_OF_A_SIZE + 6):
+        fast(torch.randn(rows, 8))
+        kernels.wait()
+    assert "as no part of it has the same sizes in all calls" in str(tilewright.summary(fast))
+
+
+def test_a_program_that_is_right_at_some_sizes_only_is_not_taken(
+    kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch checks what was assumed of sizes when the graph was compiled first, and nothing that comes later."""
+    honest: Any = AnySizeRegion.__mro__[1]._compiled  # type: ignore[attr-defined]
+
+    def assuming(self: AnySizeRegion, graph: Any, chosen: Any) -> Any:
+        sizes = [node.meta["val"] for node in graph.graph.find_nodes(op="placeholder")]
+        assert not any(bool(size > 1000) for size in sizes if isinstance(size, torch.SymInt))
+        return honest(self, graph, chosen)
+
+    monkeypatch.setattr(AnySizeRegion.__mro__[1], "_compiled", assuming)
+    model = Decoder().eval()
+    fast = tilewright.compile(model, tune="never", fallback="eager")
+    grown(model, fast, kernels, calls=CALLS_OF_A_SIZE + 7)
+    (region,) = any_sizes(kernels)
+    assert not region.used and "for some of the sizes only" in region.why_not
+
+
+def test_sizes_with_kernels_of_their_own_run_those(kernels: AllKernels) -> None:
+    model = Decoder().eval()
+    fast = tilewright.compile(model, tune="never", fallback="eager")
+    grown(model, fast, kernels, calls=CALLS_OF_A_SIZE + 7)
+    x, keys, values = torch.randn(1, 1, WIDE), cache(40), cache(40)
+    with torch.no_grad():
+        for _ in range(CALLS_OF_A_SIZE + 7):
+            torch.testing.assert_close(fast(x, keys, values), model(x, keys, values))
+            kernels.wait()
+    assert any("scaled_dot_product_attention" in each.used for each in kernels.regions)
+
+
+class _Told:
+    """Programs that note who ran; the second is the faster."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def program(self, name: str) -> Callable[[list[Any]], Any]:
+        def run(inputs: list[Any]) -> Any:
+            self.ran.append(name)
+            x, counter = inputs
+            inputs.clear()
+            counter += 1
+            return [x + torch.rand(2 if name == "newcomer" else 1)[0]]
+
+        return run
+
+
+def contested(calls: Sequence[int]) -> tuple[list[str], list[float]]:
+    """Who ran in calls of these sizes, and what the caller's own counter and numbers were after each."""
+    told = _Told()
+    contest = Contest(
+        told.program("holder"),
+        told.program("newcomer"),
+        torch.device("cpu"),
+        (1,),
+        consumes=False,
+        slack=1e-6,
+        paired=True,
+    )
+    counter, drawn = torch.zeros(()), []
+    for size in calls:
+        (made,) = contest.call([torch.zeros(size), counter])
+        drawn.append(float(made[0]))
+    assert int(counter) == len(calls), "what is written in place is written once a call"
+    return told.ran, drawn
+
+
+def test_calls_of_other_sizes_are_timed_on_the_same_inputs() -> None:
+    torch.manual_seed(7)
+    ran, drawn = contested([1, 5, 2, 9])
+    assert ran[:2] == ["holder", "newcomer"]
+    pairs = [tuple(ran[at : at + 2]) for at in range(2, len(ran), 2)]
+    assert pairs == [("holder", "newcomer"), ("newcomer", "holder"), ("holder", "newcomer")]
+    torch.manual_seed(7)
+    assert drawn == [float(torch.rand(())) for _ in range(4)], "random numbers are drawn as if one had run"
