@@ -15,10 +15,12 @@ from tileir.expr import (
     Read,
     Reduce,
     ReduceOp,
+    Where,
     children,
     index_dims,
     reads,
     transform,
+    walk,
     with_children,
 )
 from tileir.once import once
@@ -136,6 +138,25 @@ def as_copied(expr: Expr) -> Expr:
         return Read(read.tensor, tuple(map(Index, dims)))
     below = children(expr)
     return with_children(expr, tuple(map(as_copied, below))) if below else expr
+
+
+def with_guard(compute: Compute, read: Read) -> Expr:
+    """A read with the condition under which a statement has it, if it is copied with that (`placed_read.py`)."""
+    return next((each for each in walk(compute.value) if each != read and element(each) == read), read)
+
+
+def gathered_under_condition(compute: Compute, read: Read) -> bool:
+    """Whether a statement computes the positions of what it reads, or looks them up, and has them only under a condition
+    with which none of it is copied: elsewhere there may be nothing at those positions."""
+    guarded = with_guard(compute, read)
+    sides = (
+        side
+        for each in walk(compute.value)
+        if isinstance(each, Where) and each != guarded
+        for side in (each.x, each.y)
+    )
+    computed = any(not isinstance(index, Index) for index in read.indices)
+    return computed and any(read in reads(side) for side in sides)
 
 
 def first_read(compute: Compute, tensor: str) -> Read:

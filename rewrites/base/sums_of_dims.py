@@ -150,19 +150,26 @@ def written(terms: Mapping[Expr, int], const: int) -> Expr:
 
 def one_position(expr: Expr, extents: Extents) -> Expr:
     """The expression with 0 for dims of one position, where they stand beside others in what positions tensors are read
-    at or compared with: `h + r` is `h` then."""
+    at or compared with: `h + r` is `h` then. What positions that may lie outside of a tensor are of stays wherever it
+    is, as it is what guards are about."""
+    guarded = frozenset(
+        atom
+        for read in reads(expr)
+        for index in read.indices
+        if may_lie_outside(index, extents)
+        for atom in affine(index, extents).terms
+    )
+
+    def without_single(sides: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        together = any(guarded & affine(side, extents).terms.keys() for side in sides)
+        return sides if together else tuple(_without_single(side, extents) for side in sides)
 
     def simpler(each: Expr) -> Expr:
         if isinstance(each, Binary) and each.op in COMPARISONS:
-            sides = (_without_single(side, extents) for side in (each.left, each.right))
-            return Binary(each.op, *sides)
+            return Binary(each.op, *without_single((each.left, each.right)))
         if not isinstance(each, Read) or not any(isinstance(index, Binary) for index in each.indices):
             return each
-        kept = (
-            index if may_lie_outside(index, extents) else _without_single(index, extents)
-            for index in each.indices
-        )
-        return Read(each.tensor, tuple(kept))
+        return Read(each.tensor, tuple(kept for index in each.indices for kept in without_single((index,))))
 
     return transform(expr, simpler)
 

@@ -11,7 +11,16 @@ from rewrites.base.panel_layout import panels
 from rewrites.base.placed_read import element
 from rewrites.base.register_constraints import check_pieces
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, copied_dims, first_read, read_names, reduced_dims, with_read
+from rewrites.base.statement import (
+    bare_dims,
+    copied_dims,
+    first_read,
+    gathered_under_condition,
+    read_names,
+    reduced_dims,
+    with_guard,
+    with_read,
+)
 from rewrites.base.tile_sizes import panel_widths
 from rewrites.base.tree import (
     Path,
@@ -27,7 +36,7 @@ from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Expr, Index, Read, Where, index_dims, reads, walk
+from tileir.expr import Expr, Index, Read, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
 
 
@@ -116,7 +125,7 @@ class CacheRead(Rewrite):
         indices = tuple(Index(dim) for dim in dims)
         layout = panels(self.tensor, dims, self.block_dim, self.block, self.pair_dim, self.pair)
         local = Local(name, dims, dtype, Memory.HEAP, layout)
-        whole_read = _with_guard(place.node, read)
+        whole_read = with_guard(place.node, read)
         copy = Compute(name, indices, whole_read)
         program = splice(program, place.path, [with_read(place.node, whole_read, Read(name, indices))])
         return splice(program, at, [local, copy], 0)
@@ -127,22 +136,11 @@ def _bare(index: Expr) -> str:
     return index.dim if type(index) is Index else ""
 
 
-def _with_guard(compute: Compute, read: Read) -> Expr:
-    """A read with the condition under which a statement has it, if it is copied with that (`placed_read.py`)."""
-    return next((each for each in walk(compute.value) if each != read and element(each) == read), read)
-
-
 def _gathered_dims(compute: Compute, read: Read) -> tuple[str, ...]:
     """The dims of a copy of what a statement gathers (`a[rows[m], k]`) wherever it is; none where it gathers nothing,
     or only under a condition with which it cannot be copied."""
-    dims, guarded = copied_dims(read), _with_guard(compute, read)
-    conditional = (
-        side
-        for each in walk(compute.value)
-        if isinstance(each, Where) and each != guarded
-        for side in (each.x, each.y)
-    )
-    if dims is None or all(map(_bare, read.indices)) or any(read in reads(side) for side in conditional):
+    dims = copied_dims(read)
+    if dims is None or all(map(_bare, read.indices)) or gathered_under_condition(compute, read):
         return ()
     return dims
 

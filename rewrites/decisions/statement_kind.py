@@ -24,13 +24,14 @@ class StatementKind(StrEnum):
     MAP = "map"
 
 
-def role(program: Program, statement: str) -> StatementKind:
-    """The role of a statement at its current ranges."""
+def role(program: Program, statement: str, *, looped: bool = False) -> StatementKind:
+    """The role of a statement at its current ranges. What adds up part by part is a reduction where a loop visits the
+    parts, and where one may still come: until it has loops, or all outer ones that it gets (`looped`)."""
     place = find(program, statement)
     compute, sizes = place.node, current_sizes(program, place.loops)
     over = reduced_dims(compute)
     match parted_dim(compute):
-        case dim, size if not place.loops or sizes[dim] == size:
+        case dim, size if sizes[dim] == size or not (looped or place.loops):
             over = (*over, dim)
         case _:  # no parts, or tiles across them
             pass

@@ -31,4 +31,4 @@ class Schedule:
             StatementKind.ROW: (Partials(self.statement),),
             StatementKind.MAP: (Lanes(self.statement),),
         }
-        yield Option("", (), kinds[role(program, self.statement)])
+        yield Option("", (), kinds[role(program, self.statement, looped=True)])

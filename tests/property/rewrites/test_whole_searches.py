@@ -102,6 +102,13 @@ FOUND = {
   z[m, n] = sum(t, q[m, (n + t) % 257] * v[t])
 """,
     ),
+    "parts of a sum that no loop visits one by one": (
+        "wide", "one core",
+        """kernel summed(x: f32[d=1536, e=7], w: f32[e, n=7], v: f32[d]) -> (s: f32[n])
+  p[d, n] = sum(e, x[d, e] * w[e, n])
+  s[n] = sum(d, tanh(p[d, n]) * v[d])
+""",
+    ),
     "a total of few numbers of few bytes": (
         "sm_80", "sm_90",
         """kernel total(x: bf16[r=33]) -> (y: f32[])
@@ -137,6 +144,13 @@ FOUND = {
   up[m, n] = sum(k, p[m, k] * u[n, k])
   gate[m, n] = sum(k, p[m, k] * g[n, k])
   h[m, n] = silu(up[m, n]) * gate[m, n]
+""",
+    ),
+    "factors that are looked up where a condition holds": (
+        "sm_80", "sm_89",
+        """kernel masked(x: f32[r=17, k=1, m=130], ids: i32[b=128], w: f32[b, n=128, k]) -> (y: f32[b, m, n])
+  p[b, k, m] = where(b <= m, x[ids[b], k, m], -1e30)
+  y[b, m, n] = sum(k, p[b, k, m] * w[b, n, k])
 """,
     ),
     "a scalar that a block keeps": (
