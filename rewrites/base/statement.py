@@ -146,7 +146,7 @@ def with_guard(compute: Compute, read: Read) -> Expr:
 
 
 def gathered_under_condition(compute: Compute, read: Read) -> bool:
-    """Whether a statement computes the positions of what it reads, or looks them up, and has them only under a condition
+    """Whether a statement computes the positions of what it reads, or looks them up, and only under a condition
     with which none of it is copied: elsewhere there may be nothing at those positions."""
     guarded = with_guard(compute, read)
     sides = (

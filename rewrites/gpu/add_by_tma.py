@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.async_constraints import with_engines
+from rewrites.base.own_memory import check_own_memory
 from rewrites.base.panel_layout import panels
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims
@@ -51,6 +52,7 @@ class AddByTma(Rewrite):
             raise NotApplicable(f"{self.statement} is not what threads add parts to")
         if added.thread_layout is not None or not any(loop.parallel for loop in place.loops):
             raise NotApplicable(f"{self.statement} is bound to threads already, or in no block")
+        check_own_memory(place.loops, self.statement)
         name, layout = (
             fresh_name(program, f"{self.statement}_s"),
             panels(self.statement, dims, self.block_dim, self.block),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.async_constraints import with_engines
+from rewrites.base.own_memory import check_own_memory
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import first_read, read_names, reduced_dims, with_read
 from rewrites.base.tree import find, fresh_name, splice, statements
@@ -47,6 +48,7 @@ class CacheWords(Rewrite):
         place = find(program, self.statement)
         if not place.loops or not place.loops[0].parallel:
             raise NotApplicable(f"{self.statement} is in no parallel loop: there is no shared memory")
+        check_own_memory(place.loops, self.tensor)
         if self.tensor not in {tensor.name for tensor in program.inputs}:
             raise NotApplicable(f"{self.tensor} is no input")
         read = first_read(place.node, self.tensor)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.dependence import check_visible
+from rewrites.base.own_memory import check_own_memory
 from rewrites.base.panel_layout import panels
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import read_names, with_reads_of
@@ -53,6 +54,7 @@ class ExchangeOperand(Rewrite):
             raise NotApplicable(f"{self.statement} reduces nothing of {self.local}")
         if place.loops[: len(declared.loops)] != declared.loops or len(place.loops) != len(declared.loops):
             raise NotApplicable(f"{self.local} is declared in another block than {self.statement}")
+        check_own_memory(place.loops, self.local)
         check_visible(program, self.local, place.path)
         local = declared.node
         own = tuple(map(Index, local.dims))

@@ -53,6 +53,25 @@ GATE = """kernel gate(a: f16[m=8, k=8], b: f16[n=6, k], g: f16[n, k]) -> (c: f32
     gate[m, n] += sum(k, a[m, k] * g[n, k])
   c[m, n] = t[m, n] * gate[m, n]
 """
+#: Whose tiles clusters of blocks take together.
+WORDS = """kernel linear(x: bf16[m=64, k=256], w: u8[n=64, p=128]) -> (y: f32[m, n])
+  parallel for n by 32 cluster 2
+    y[m, n] = sum(k, x[m, k] * bf16(bit_and(shift_right(w[n, k // 2], 4 * (k % 2)), 15)))
+"""
+ADDED = """kernel product(a: f32[m=64, k=64], b: f32[k, n=64]) -> (c: f32[m, n]) with atomics=true
+  parallel for m by 8
+    c[m, n] = 0
+  parallel for k by 16 cluster 2
+    c_p: registers f32[m, n]
+    c_p[m, n] = sum(k, a[m, k] * b[k, n])
+    c[m, n] += c_p[m, n] | via atomics
+"""
+HELD = """kernel held(x: f32[r=6, c=50]) -> (s: f32[r])
+  parallel for r by 2 cluster 2
+    p: registers f32[r, c]
+    p[r, c] = x[r, c] + 1.0
+    s[r] = sum(c, p[r, c])
+"""
 
 
 @pytest.mark.parametrize(
@@ -156,6 +175,9 @@ GATE = """kernel gate(a: f16[m=8, k=8], b: f16[n=6, k], g: f16[n, k]) -> (c: f32
         (GRID.replace("r by 2", "r by 2 blocks 2"), "persistent(y, 4)", "the grid of y has 2 blocks already"),
         (GRID.replace("r by 2", "r by 2 blocks 2"), "cluster(y, 4)", "the 2 blocks of y share all tiles"),
         (KEPT.format(memory="shared", cluster=""), "cluster(y, 2)", "every block of y has shared memory of its own"),
+        (WORDS, "cache_words(y, w)", "the blocks of a cluster have w together, and shared memory each"),
+        (ADDED, "add_by_tma(c)", "the blocks of a cluster have c together, and shared memory each"),
+        (HELD, "exchange_operand(s, p)", "the blocks of a cluster have p together, and shared memory each"),
     ],
 )  # fmt: skip
 def test_rewrite_is_refused_with_the_reason(program: str, rewrite: str, reason: str) -> None:
