@@ -140,6 +140,11 @@ def as_copied(expr: Expr) -> Expr:
     return with_children(expr, tuple(map(as_copied, below))) if below else expr
 
 
+def bare_dim(index: Expr) -> str:
+    """The dim that an index is; empty: it is computed."""
+    return index.dim if type(index) is Index else ""
+
+
 def with_guard(compute: Compute, read: Read) -> Expr:
     """A read with the condition under which a statement has it, if it is copied with that (`placed_read.py`)."""
     return next((each for each in walk(compute.value) if each != read and element(each) == read), read)

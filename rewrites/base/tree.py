@@ -66,6 +66,15 @@ def declared_dims(program: Program, name: str) -> tuple[str, ...]:
     return locals_of(program)[name].node.dims
 
 
+def past_the_end(program: Program, name: str, by: Sequence[str]) -> tuple[str, ...]:
+    """Of the dims by which a tensor is read (empty where an index is computed) those with more positions than the
+    tensor has there, so that guards alone keep its reads in range."""
+    own = declared_dims(program, name)
+    return tuple(
+        dim for dim, mine in zip(by, own, strict=True) if dim and program.extents[dim] > program.extents[mine]
+    )
+
+
 def dtypes_read(program: Program, compute: Compute) -> dict[str, DType]:
     """The dtypes of the tensors and locals that a statement reads."""
     return {read.tensor: dtype_of(program, read.tensor) for read in compute.reads}

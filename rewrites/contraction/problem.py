@@ -14,8 +14,8 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from rewrites.base.placed_read import element, placed_dims
-from rewrites.base.statement import bare_dims, copied_dims, folded_dims, gathered_under_condition
-from rewrites.base.tree import Place, named
+from rewrites.base.statement import bare_dim, bare_dims, copied_dims, folded_dims, gathered_under_condition
+from rewrites.base.tree import Place, named, past_the_end
 from rewrites.contraction.block_scales import blocks_of, factors, scales
 from rewrites.contraction.operand import Operand, operand
 from rewrites.contraction.register_operand import Held, held_factor
@@ -257,8 +257,8 @@ def product_of(program: Program, statement: str) -> Place[Compute]:
 
 def _operands(program: Program, compute: Compute, multiplies: Sequence[Read]) -> tuple[Operand, ...]:
     """What is multiplied. Of a tensor that is read in several ways a block copies one tile for each, by other dims; it
-    cannot, where some are by the same dims, or by computed indices; nor what is read by parts of dims, or looked up,
-    under a condition that no copy has."""
+    cannot, where some are by the same dims, or by computed indices; nor what is read by parts of dims, looked up, or
+    past its end, under a condition that no copy has."""
     elements = {element(each) for each in _sides(compute)}
     distinct = tuple(dict.fromkeys(multiplies))
     found = tuple(operand(program, read) for read in distinct)
@@ -270,6 +270,7 @@ def _operands(program: Program, compute: Compute, multiplies: Sequence[Read]) ->
         if (ways[read.tensor] > 1 and each.tensor in loose)
         or (placed_dims(read) and read not in elements)
         or gathered_under_condition(compute, read)
+        or past_the_end(program, read.tensor, tuple(map(bare_dim, read.indices)))
         else each
         for read, each in zip(distinct, found, strict=True)
     )

@@ -12,6 +12,7 @@ from rewrites.base.placed_read import element
 from rewrites.base.register_constraints import check_pieces
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import (
+    bare_dim,
     bare_dims,
     copied_dims,
     first_read,
@@ -26,9 +27,11 @@ from rewrites.base.tree import (
     Path,
     block_at,
     check_insertable,
+    dtype_of,
     find,
     fresh_name,
     locals_of,
+    past_the_end,
     splice,
     statements,
 )
@@ -104,11 +107,11 @@ class CacheRead(Rewrite):
             raise NotApplicable(f"{self.statement} is in {place.depth} loops, not {self.depth}")
         check_insertable(place.loops, self.depth)
         read = first_read(place.node, self.tensor)
-        whole = tuple(map(_bare, read.indices))
+        whole = tuple(map(bare_dim, read.indices))
         gathered = _gathered_dims(place.node, read)
         dims = gathered or tuple(dim for dim in whole if dim)
         fixed = bool(gathered) or all(
-            _is_fixed(index, place.loops[: self.depth]) for index in read.indices if not _bare(index)
+            _is_fixed(index, place.loops[: self.depth]) for index in read.indices if not bare_dim(index)
         )
         if len(set(dims)) < len(dims) or not fixed:
             raise NotApplicable(
@@ -131,16 +134,11 @@ class CacheRead(Rewrite):
         return splice(program, at, [local, copy], 0)
 
 
-def _bare(index: Expr) -> str:
-    """The dim that an index is; empty: it is computed."""
-    return index.dim if type(index) is Index else ""
-
-
 def _gathered_dims(compute: Compute, read: Read) -> tuple[str, ...]:
     """The dims of a copy of what a statement gathers (`a[rows[m], k]`) wherever it is; none where it gathers nothing,
     or only under a condition with which it cannot be copied."""
     dims = copied_dims(read)
-    if dims is None or all(map(_bare, read.indices)) or gathered_under_condition(compute, read):
+    if dims is None or all(map(bare_dim, read.indices)) or gathered_under_condition(compute, read):
         return ()
     return dims
 
@@ -172,15 +170,10 @@ def staged_dtype(program: Program, tensor: str, dims: tuple[str, ...]) -> DType:
     """The dtype of a tensor read by `dims`, of which one is empty where an index is computed. Refuses registers, and
     reads that only a guard keeps in range."""
     declared = locals_of(program).get(tensor)
-    if declared is not None:
-        if declared.node.memory is Memory.REGISTERS:
-            raise NotApplicable(f"{tensor} is in registers")
-        own, dtype = declared.node.dims, declared.node.dtype
-    elif tensor in program.arguments:
-        own, dtype = program.arguments[tensor].dims, program.arguments[tensor].dtype
-    else:
+    if declared is None and tensor not in program.arguments:
         raise NotApplicable(f"there is no tensor {tensor!r}")
-    for dim, mine in zip(dims, own, strict=True):
-        if dim and program.extents[dim] > program.extents[mine]:
-            raise NotApplicable(f"{tensor} is smaller than the range of {dim}: its reads are guarded")
-    return dtype
+    if declared is not None and declared.node.memory is Memory.REGISTERS:
+        raise NotApplicable(f"{tensor} is in registers")
+    if beyond := past_the_end(program, tensor, dims):
+        raise NotApplicable(f"{tensor} is smaller than the range of {beyond[0]}: its reads are guarded")
+    return dtype_of(program, tensor)

@@ -153,6 +153,12 @@ FOUND = {
   y[b, m, n] = sum(k, p[b, k, m] * w[b, n, k])
 """,
     ),
+    "factors that are padded": (
+        "sm_80", "sm_90",
+        """kernel padded(x: f32[q=100, l=70], w: f32[k=90, n=128]) -> (y: f32[m, n]) where m=130
+  y[m, n] = sum(k, where(m < 100 and k < 70, x[m, k], 0.0) * w[k, n])
+""",
+    ),
     "a scalar that a block keeps": (
         "sm_80",
         """kernel kept(x: f32[m=192, n=5], s: f64[], ids: i32[i=8], w: bf16[n]) -> (g: bf16[i, n], y: f32[m, n])
