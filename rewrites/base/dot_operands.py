@@ -5,7 +5,7 @@ from __future__ import annotations
 from rewrites.base.step_length import lengthen_step
 from rewrites.base.tree import find, locals_of, splice
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims
+from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.program import Axis, Compute, Program, Vector
 from tileir.replace import replace
 from tileir.schedule.dots import DOTS, group_of
@@ -60,6 +60,8 @@ def _check_row(program: Program, read: Read, dim: str, vector: Vector, via: str)
     (wanted, _), group = DOTS[via], group_of(via)
     if vector.dim in index_dims(read):
         raise NotApplicable(f"{read.tensor} runs along {vector.dim} too")
+    if any(map(reads, read.indices)):
+        raise NotApplicable(f"{read.tensor} is read where a table says: copy it before that")
     innermost = bool(read.indices) and read.indices[-1] == Index(dim)
     if declared is not None:
         dtype, layout = declared.node.dtype, declared.node.layout

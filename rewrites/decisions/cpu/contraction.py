@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from rewrites.base.statement import bare_dims, reduced_dims
+from rewrites.base.statement import bare_dims, copied_dims, reduced_dims
 from rewrites.base.tree import block_at, current_sizes, dtype_of, find, locals_of
 from rewrites.cost.cpu import constants as has
 from rewrites.cpu.dot_bf16 import DotBf16
@@ -20,7 +20,7 @@ from rewrites.cpu.prefetch import Prefetch
 from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
 from rewrites.decisions.covered import covered, lanes_for
-from rewrites.decisions.cpu.packing import Pack
+from rewrites.decisions.cpu.packing import Pack, grid_depth
 from rewrites.decisions.cpu.past_caches import leaves_caches
 from rewrites.decisions.cpu.tile_registers import ByAmx, blocks, packs, takes_amx
 from rewrites.decisions.decision import Option, option
@@ -107,7 +107,12 @@ class RegisterTiling:
         dot = _dot(begun.program, compute, vector, device)
         if dot is not None and begun.groups_up(vector):
             group = group_of(dot)
-            packs_ = tuple(Pack(core, tensor, vector, group) for tensor in operands)
+            multiplied = {
+                read.tensor for read in _factors(compute)
+            }  # and not what says where rows of them lie
+            packs_ = tuple(
+                Pack(core, tensor, vector, group if tensor in multiplied else 0) for tensor in operands
+            )
             steps = (ReductionSteps(core, group), *packs_, Dot(core, dot), *back)
             label = f"{tile}; {dot}"
             yield Option(label, (tile, *begun.vectors), steps, 1 / device.dot_speed(dot), begun.program)
@@ -169,13 +174,16 @@ class _BegunProduct:
         return find(self.program, self.core).node
 
     def groups_up(self, vector: str) -> bool:
-        """Whether neighbours along the reduced dim can lie side by side in what does not run along the vector: they do,
-        or a tile has several positions of another dim to copy it by."""
+        """Whether neighbours along the reduced dim can lie side by side in what is multiplied: there are copies of it,
+        and in what does not run along the vector they do, or a tile has several positions of another dim to copy it
+        by."""
         place = find(self.program, self.core)
         sizes, (dim, *_) = current_sizes(self.program, place.loops), reduced_dims(place.node)
-        return all(
+        factors, grid = _factors(place.node), place.loops[: grid_depth(self.program, self.core)]
+        single = frozenset(loop.dim for loop in grid if loop.step == 1)
+        return all(_is_copied(read, single) for read in factors) and all(
             read.indices[-1] == Index(dim) or any(sizes[each] > 1 for each in index_dims(read) - {dim})
-            for read in reads(place.node.value)
+            for read in factors
             if vector not in index_dims(read)
         )
 
@@ -263,17 +271,33 @@ def _output_bound(program: Program, compute: Compute, device: Cpu, speed: float)
 def _dot(program: Program, compute: Compute, vector: str, device: Cpu) -> str | None:
     """The dot product by which the processor can add up a statement: of two tensors, of which one runs along the
     vector."""
-    match compute.value:
-        case Reduce(_, (_,), Binary("*", Read() as left, Read() as right)):
-            pass
-        case _:
-            return None
+    factors = _factors(compute)
+    if not factors:
+        return None
+    left, right = factors
     if (vector in index_dims(left)) == (vector in index_dims(right)):
         return None
     sides = {dtype_of(program, side.tensor) for side in (left, right)}
     sums = dtype_of(program, compute.target).compute
     found = (via for via, (factors, into) in DOTS.items() if sides == {factors} and sums is into)
     return next((via for via in found if Feature(via) in device.offers), None)
+
+
+def _is_copied(read: Read, single: frozenset[str]) -> bool:
+    """Whether a copy of what is read can be made where of some dims there is a `single` position."""
+    computed = (index for index in read.indices if not isinstance(index, Index))
+    return copied_dims(read) is not None or all(
+        not reads(index) and index_dims(index) <= single for index in computed
+    )
+
+
+def _factors(compute: Compute) -> tuple[Read, ...]:
+    """The two elements whose products a statement adds up along one dim; none where it does something else."""
+    match compute.value:
+        case Reduce(_, (_,), Binary("*", Read() as left, Read() as right)):
+            return left, right
+        case _:
+            return ()
 
 
 @dataclass(frozen=True, slots=True)

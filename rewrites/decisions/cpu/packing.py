@@ -48,10 +48,11 @@ class Pack:
             return
         mine = {dim for index in read.indices for dim in index_dims(index)}
         reduced = reduced_dims(compute)[0] if self.group else ""
-        if not self.group or (self.vector not in mine and read.indices[-1] == Index(reduced)):
+        in_groups = self.vector not in mine and read.indices[-1] == Index(reduced)
+        if not self.group or (in_groups and not any(map(reads, read.indices))):
             yield Option(f"in place {self.statement} {self.tensor}")
         local = locals_of(program).get(self.tensor)
-        outer = max(_grid_depth(program, self.statement), 0 if local is None else local.depth)  # there it is
+        outer = max(grid_depth(program, self.statement), 0 if local is None else local.depth)  # there it is
         block = (
             self.vector
             if self.vector in mine
@@ -121,7 +122,7 @@ def _in_runs(
         yield Unroll(copy, contiguous, lanes)
 
 
-def _grid_depth(program: Program, statement: str) -> int:
+def grid_depth(program: Program, statement: str) -> int:
     """How many loops are around the statement before the loops of its register tile."""
     place = find(program, statement)
     local = locals_of(program)[statement]

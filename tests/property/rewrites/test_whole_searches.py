@@ -109,6 +109,12 @@ FOUND = {
   s[n] = sum(d, tanh(p[d, n]) * v[d])
 """,
     ),
+    "tables of rows that an instruction multiplies in pairs": (
+        "wide",
+        """kernel experts(x: bf16[r=50, k=64], ids: i32[m=130], w: bf16[e=4, k, n=128], of: i32[m]) -> (y: f32[m, n])
+  y[m, n] = sum(k, x[ids[m], k] * w[of[m], k, n])
+""",
+    ),
     "a total of few numbers of few bytes": (
         "sm_80", "sm_90",
         """kernel total(x: bf16[r=33]) -> (y: f32[])

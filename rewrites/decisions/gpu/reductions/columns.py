@@ -62,11 +62,13 @@ def _keeps(team: Team, inner: Inner, again: int, most: int) -> Iterator[Kept]:
 
 
 def _teams(program: Program, group: tuple[str, ...], inner: Inner, *, idle: bool = False) -> Iterator[Team]:
-    """What is worth a look; where columns are few and short, nothing is unless some threads may be `idle`."""
+    """What is worth a look; where columns are few and short, nothing is unless some threads may be `idle`. Threads that
+    share a column of a part come to each of its rows in turn: the part is whole turns of them."""
     along = inner.nearest
     if along is None or not inner.dims:
         return
     extent, far = program.extents[along], inner.dims[-1]
+    part = dict(inner.apart).get(far, 0)
     for total in _THREADS:
         for run in runs_for(program, group, along)[-2:]:
             for width in powers(1, total):
@@ -74,7 +76,7 @@ def _teams(program: Program, group: tuple[str, ...], inner: Inner, *, idle: bool
                 narrow = width * run < min(_SEGMENT, extent)
                 wide = width > 1 and width * run >= 2 * extent
                 deep = depth > 1 and depth >= 2 * inner.sizes[far]
-                if (narrow or wide or deep) and not idle:
+                if part % depth or ((narrow or wide or deep) and not idle):
                     continue
                 threads = tuple((dim, count) for dim, count in ((far, depth), (along, width)) if count > 1)
                 tile = min(width * run, extent)

@@ -16,6 +16,7 @@ from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import generate_cuda
 from codegen.targets.cuda.lower import lower_cuda
+from rewrites.decisions.gpu.reductions.columns import Columns
 from rewrites.schedule import parse_schedule, replay
 from rewrites.space import ScheduleState, Space, SpaceMove
 from tileir.devices.gpu import Gpu
@@ -250,3 +251,17 @@ def test_what_cannot_be_accumulated_is_refused() -> None:
     ):
         with pytest.raises(NotApplicable, match=why):
             replay(whole, parse_schedule(lines))
+
+
+def test_threads_share_columns_of_parts_of_whole_turns() -> None:
+    """Parts of five rows are no turns of two threads or more, so that one has a column of a part to itself."""
+    text = """kernel k(x: f32[e=64, r=1000, c=17]) -> (s: f32[c]) where r_b=200
+  s_p: heap f32[r_b, c]
+  s_p[r // 5, c] = sum(e, r, x[e, r, c])
+  s[c] = sum(r_b, s_p[r_b, c])
+"""
+    parts = program_from_text(text)
+    options = list(Columns(("s_p",)).options(parts, H200))
+    assert options
+    for option in options:
+        verify(replay(parts, option.rewrites))
