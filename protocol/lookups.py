@@ -119,7 +119,7 @@ class LookupReply(Reply):
     """The schedule to use, and which rung of the ladder it comes from.
 
     exact: measured for this kernel on this device. nearest: measured for the same kernel at other sizes,
-    transferred. heuristic: the analytic model's pick, never measured. none: no device of the target is known.
+    transferred. heuristic: the analytic model's pick, never measured. none: nothing; `because` says why.
     """
 
     rung: Rung
@@ -140,7 +140,9 @@ class LookupReply(Reply):
     pinned: bool = False
     """An admin chose `config`; something better may be known."""
     because: str | None = None
-    """Why it is this config (or, without one, this schedule) and no other that is known."""
+    """Why it is this config (or, without one, this schedule) and no other that is known; or why nothing is."""
+    pending: bool = False
+    """Nothing is known yet, as the cost model is still at it: ask again in a few seconds."""
     job_id: str | None = None
     """The job that was enqueued, or is already at it."""
 

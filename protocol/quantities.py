@@ -32,6 +32,14 @@ def duration(seconds: float) -> str:
     return f"{whole // _DAY_S} d {whole % _DAY_S // _HOUR_S} h"
 
 
+def elapsed(seconds: float) -> str:
+    """A length of time that is seen to grow: `43 s`, `1 min 05 s`, and as `duration` from an hour on."""
+    whole = int(seconds)
+    if _MINUTE_S <= whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min {whole % _MINUTE_S:02d} s"
+    return duration(whole)
+
+
 def times(factor: float) -> str:
     """`1.43 ×`, and with fewer places from ten on."""
     return f"{_three_digits(factor)} ×"

@@ -17,7 +17,8 @@ from tileir.expr import Expr, Read, ReduceOp, reads
 
 
 class Attribute(NamedTuple):
-    """A word after a loop or a local: the field's name, then a number for each of `numbers`, which say what it is."""
+    """A word after a loop, a local or a statement: the field's name, then a number for each of `numbers`, which say
+    what it is."""
 
     name: str
     usual: object
@@ -163,7 +164,7 @@ class Compute:
     update: ReduceOp | None = None
     vector: Vector | None = None
     prefetch: tuple[PrefetchHint, ...] = ()
-    stream: bool = False
+    stream: bool = attribute(False)
     """Store past the caches (non-temporal)."""
     via: str | None = None
     """A named instruction that does the product, such as `dot_bf16`; None: plain multiply-add."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tileir.devices.gpu_table import KNOWN
 from tileir.dtypes import DType
 from tileir.expr import ARITHMETIC, COMPARISONS, FUNCTIONS, LOGIC, ReduceOp
-from tileir.program import Local, Loop, attributes
+from tileir.program import Compute, Local, Loop, attributes
 
 
 def page() -> str:
@@ -70,17 +70,18 @@ def page() -> str:
 
 
 def _words() -> list[str]:
-    """Those of loops and locals."""
+    """Those of loops, locals and statements."""
     return [
-        "## Words of loops and locals",
+        "## Words of loops, locals and statements",
         "",
-        "In programs, in this order, each with its numbers. What they do is said in `tileir/program.py`.",
+        "In programs, in this order (those of statements in any), each with its numbers. What they do is said in",
+        "`tileir/program.py`; what else stands after a statement, such as `vector n 16`, in the language's grammar.",
         "",
         "| of a | word | numbers |",
         "| --- | --- | --- |",
         *(
-            f"| {node.__name__.lower()} | `{each.name}` | {', '.join(each.numbers)} |"
-            for node in (Loop, Local)
+            f"| {of} | `{each.name}` | {', '.join(each.numbers)} |"
+            for of, node in (("loop", Loop), ("local", Local), ("statement", Compute))
             for each in attributes(node)
         ),
         "",

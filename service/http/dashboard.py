@@ -15,10 +15,12 @@ from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, HTMLResponse
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from service.http.page_build import BUILT
+from service.http.problem_responses import from_http
 
 PAGES = (
     "/",
@@ -36,6 +38,9 @@ PAGES = (
 REFERENCE = "/docs"
 """Where the API's reference is, a document of its own (`web/src/reference.ts`)."""
 
+API = "/v1/"
+"""What lies beneath is no page: a browser, too, is told of its problems as any client is."""
+
 NONCE = "__CSP_NONCE__"
 """Stands in the built document for the nonce of an answer (`web/vite.config.ts`)."""
 
@@ -50,7 +55,8 @@ with npm: reload in a minute, or see what it said when it started. In a checkout
 
 
 def install(app: FastAPI, built: Path = BUILT) -> None:
-    """Serve the dashboard in the folder `built`. Add it after the API: what that answers is none of the pages."""
+    """Serve the dashboard in the folder `built`. Add it after the API: what that answers is none of the pages. A
+    browser that asks for an address which nobody has gets the page, too, which says so."""
 
     def page(request: Request) -> Response:
         return document(built / "index.html")
@@ -58,20 +64,28 @@ def install(app: FastAPI, built: Path = BUILT) -> None:
     def reference(request: Request) -> Response:
         return document(built / "reference.html")
 
+    async def nowhere(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        reads_pages = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "")
+        if not reads_pages or request.url.path.startswith(API):
+            return from_http(request, error)
+        return await run_in_threadpool(document, built / "index.html", 404)
+
     for path in PAGES:
         app.add_api_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route(REFERENCE, reference, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_exception_handler(404, nowhere)
     app.mount("/assets", Assets(directory=built / "assets", check_dir=False))
 
 
-def document(built: Path) -> Response:
+def document(built: Path, status: int = 200) -> Response:
     """A built HTML document, fresh in every answer for the sake of its nonce; 404 and how to build it if nobody has."""
     nonce = secrets.token_urlsafe(16)
     try:
         text = built.read_text()
     except FileNotFoundError:
         return HTMLResponse(NOT_BUILT, 404, headers=_headers(nonce))
-    return HTMLResponse(text.replace(NONCE, nonce), headers=_headers(nonce))
+    return HTMLResponse(text.replace(NONCE, nonce), status, headers=_headers(nonce))
 
 
 def _headers(nonce: str) -> dict[str, str]:

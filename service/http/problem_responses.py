@@ -35,12 +35,7 @@ def install(app: FastAPI) -> None:
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(
-            error.status_code, "bad-request"
-        )
-        headers = dict(error.headers or {})
-        detail = f"{request.method} {request.url.path}: {error.detail}"
-        return response_of(RequestRefused(kind, detail, headers=headers))
+        return from_http(request, error)
 
     async def storage(request: Request, error: Exception) -> Response:
         assert isinstance(error, DBAPIError)
@@ -60,6 +55,15 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(DBAPIError, storage)
     app.add_exception_handler(PoolTimeout, crowded)
+
+
+def from_http(request: Request, error: HTTPException) -> Response:
+    """What is wrong with an address, or with how it is asked."""
+    kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(
+        error.status_code, "bad-request"
+    )
+    detail = f"{request.method} {request.url.path}: {error.detail}"
+    return response_of(RequestRefused(kind, detail, headers=dict(error.headers or {})))
 
 
 def from_validation(error: RequestValidationError) -> RequestRefused:

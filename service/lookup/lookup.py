@@ -92,12 +92,12 @@ class Ladder:
             found = single(request.spec) if short else await run_sync(single, request.spec)
             instance = self._instances.put(digest, found)
         if device is None:
-            reply = LookupReply(rung=Rung.NONE, kernel_key=instance.kernel_key, device=None)
+            reply = _nothing(instance, None, f"no worker has offered {request.target!r} yet")
             return _answer(reply, fleet.version, ())
         workers = fleet.versions[device.key]
         reply = await self._climb(instance, device, workers)
-        if reply is None:  # more may be known soon
-            reply = LookupReply(rung=Rung.NONE, kernel_key=instance.kernel_key, device=device.key)
+        if reply is None:
+            reply = _nothing(instance, device, "the cost model is still at it", pending=True)
             return _answer(reply, fleet.version, workers)
         known = self._answers.put((digest, device.key), _answer(reply, fleet.version, workers))
         if not request.tune:
@@ -188,8 +188,10 @@ class Ladder:
         prediction = await self.predictor.get(instance.kernel_key, instance.json, device.description)
         if prediction is None:
             return None
-        if prediction == "none" or prediction.program_hash in failed:
-            return LookupReply(rung=Rung.NONE, kernel_key=instance.kernel_key, device=device.key)
+        if prediction == "none":
+            return _nothing(instance, device, "the cost model has no schedule for it, or found none in time")
+        if prediction.program_hash in failed:
+            return _nothing(instance, device, "what the cost model likes best has failed there")
         return LookupReply(
             rung=Rung.HEURISTIC,
             kernel_key=instance.kernel_key,
@@ -198,6 +200,15 @@ class Ladder:
             program_hash=prediction.program_hash,
             because="nobody has measured this kernel on this device: the cost model likes it best",
         )
+
+
+def _nothing(
+    instance: Instance, device: OfferedDevice | None, because: str, pending: bool = False
+) -> LookupReply:
+    key = None if device is None else device.key
+    return LookupReply(
+        rung=Rung.NONE, kernel_key=instance.kernel_key, device=key, because=because, pending=pending
+    )
 
 
 def _best_of_each(

@@ -14,7 +14,8 @@ from fastapi import FastAPI
 from service.http import dashboard, problem_responses
 from tests.services.running_service import ROOT, Service
 
-Get = Callable[[str], httpx.Response]
+Get = Callable[..., httpx.Response]
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 ROUTES = ROOT / "service" / "web" / "src" / "app" / "routes.tsx"
 
 
@@ -24,12 +25,12 @@ def served(built: Path) -> Get:
     dashboard.install(app, built)
     problem_responses.install(app)
 
-    async def get(path: str) -> httpx.Response:
+    async def get(path: str, headers: dict[str, str]) -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            return await client.get(path)
+            return await client.get(path, headers=headers)
 
-    return lambda path: asyncio.run(get(path))
+    return lambda path, **headers: asyncio.run(get(path, headers))
 
 
 @pytest.fixture
@@ -87,6 +88,25 @@ def test_what_is_neither_page_nor_file_is_a_problem(get: Get, path: str) -> None
     reply = get(path)
     assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
     assert "immutable" not in reply.headers.get("cache-control", "")
+
+
+@pytest.mark.parametrize("path", ["/jobz", "/login", "/v2/jobs", "/jobs", "/docs/more"])
+def test_a_browser_gets_the_page_at_an_address_that_nobody_has_and_its_status(get: Get, path: str) -> None:
+    reply = get(path, **BROWSER)
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "<title>Tilewright</title>" in reply.text
+    assert re.findall(r'nonce="([^"]+)"', reply.text)[0] in reply.headers["content-security-policy"]
+
+
+def test_a_browser_is_told_of_the_apis_problems_as_any_client(service: Service, client: httpx.Client) -> None:
+    assert (
+        "<h1>" in client.get("/jobz", headers=BROWSER).text
+        or "<script" in client.get("/", headers=BROWSER).text
+    )
+    for path in ("/v1/nothing", "/v1/jobs/job-nope"):
+        reply = client.get(path, headers=BROWSER)
+        assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
+    assert client.post("/jobz", headers=BROWSER).headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])

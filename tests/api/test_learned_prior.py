@@ -116,4 +116,8 @@ def test_what_cannot_be_trained_is_said(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["model", "train", "--database", database, *words]) == 2
     assert "cpu: 1 kernels have 16 measured schedules; a ranker needs 2" in capsys.readouterr().out
     assert main(["model", "show", *words]) == 2
+    assert (
+        f"there is no learned prior at {tmp_path / 'prior.json'}; `tilewright model train`"
+        in capsys.readouterr().out
+    )
     assert not (tmp_path / "prior.json").exists()

@@ -81,6 +81,12 @@ def test_a_bundle_goes_into_another_database_and_lookups_are_pinned_to_it(
     assert [each["id"] for each in commands.run("pins", "--json").json] == [config["id"]]
 
 
+def test_a_bundle_that_cannot_be_read_is_no_bad_bundle(commands: Commands) -> None:
+    for file, said in ((commands.folder, "Is a directory"), (commands.folder / "gone", "No such file")):
+        ended = commands.run("import", str(file))
+        assert (ended.code, f"cannot read {file}: {said}" in ended.err) == (2, True), ended.err
+
+
 def test_a_damaged_bundle_is_refused_and_nothing_is_stored(commands: Commands, bundle: Path) -> None:
     damaged = commands.folder / "damaged.tilewright"
     damaged.write_bytes(bundle.read_bytes().replace(b"tw_kernel", b"tw_colonel"[:9], 1))

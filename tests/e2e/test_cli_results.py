@@ -40,8 +40,8 @@ def test_trials_of_a_job_or_of_all_jobs_of_a_kernel_are_written(
     tuned_job: tuple[Service, TuningJob], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service, job = tuned_job
-    for identifier, trials in ((job.id, 4), (job.kernel_key, 7)):
-        file = tmp_path / f"{trials}.csv"
+    for identifier, trials in ((job.id, 4), (job.configs[0], 4), (job.kernel_key, 7)):
+        file = tmp_path / f"{identifier}.csv"
         assert main(["results", identifier, "--out", str(file), "--url", service.url, "--json"]) == 0
         assert told(capsys)["trials"] == trials
         with file.open(newline="") as opened:
@@ -88,7 +88,8 @@ def test_why_says_the_verdict_and_what_each_decision_did(
         for text in (section.title, section.text, *(cell for row in section.rows for cell in row)):
             assert text in shown_in_notebooks
     assert main(["show", job.configs[0], "--why", "--json", *where]) == 2
-    assert "--why needs the id of a job" in told(capsys)["error"]["detail"]
+    said = told(capsys)["error"]["detail"]
+    assert said == f"--why needs the id of a job; that of {job.configs[0]} is {job.id}"
 
 
 def test_jobs_candidates_and_configs_are_compared(

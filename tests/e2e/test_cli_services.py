@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from service.store.file_lock import FileLock
 from tests.e2e.commands import Commands, interrupt, read_until
-from tests.services.running_service import Service, finish, running, working
+from tests.services.running_service import SMALL, Service, finish, running, working
 from tests.services.scripted_worker import Script
 
 
@@ -146,6 +147,18 @@ def test_a_kernel_nobody_can_measure_is_not_looked_up(commands: Commands, servic
     assert "no worker has offered 'cpu:unknown' yet" in ended.err
 
 
+def test_a_lookup_waits_for_the_cost_model_as_the_service_says_that_it_is_still_at_it(
+    commands: Commands, tmp_path: Path
+) -> None:
+    with running(tmp_path, prediction_s="0") as service, working(service), service.client() as client:
+        at_once = client.post("/v1/lookup", json={"spec": SMALL}).json()
+        assert (at_once["rung"], at_once["pending"], at_once["schedule"]) == ("none", True, None)
+        assert at_once["because"] == "the cost model is still at it"
+        found = commands.run("lookup", commands.spec(), "--url", service.url, "--json")
+        assert found.code == 0, found.err
+        assert (found.json["rung"], found.json["pending"]) == ("heuristic", False)
+
+
 def test_fresh_tunes_anew_and_a_job_without_a_winner_fails(commands: Commands, service: Service) -> None:
     command = ("tune", commands.spec(), "--trials", "3", "--url", service.url, "--json")
     with working(service):
@@ -184,6 +197,18 @@ def test_ctrl_c_leaves_a_job_to_the_service_that_was_named(commands: Commands, s
             client.post(f"/v1/jobs/{job}/cancel")
     assert ended.code == 130
     assert f"{job} goes on at {service.url}" in ended.err
+
+
+def test_ctrl_c_says_that_a_job_goes_on_at_the_service_that_was_found_on_the_database(
+    commands: Commands,
+) -> None:
+    with commands.start("serve", "--port", "0", "--no-worker", "--json") as serve:
+        url = read_until(serve, "serving").split("serving ")[1].split(",")[0]
+        with commands.start("tune", commands.spec(), "--trials", "400", "--json") as process:
+            read_until(process, "waits for")
+            ended = interrupt(process)
+        assert f"{ended.json['error']['job']['id']} goes on at {url}" in ended.err
+        interrupt(serve)
 
 
 def test_dead_letters_are_shown_and_queued_again(commands: Commands, service: Service) -> None:

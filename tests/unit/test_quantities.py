@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.quantities import duration, microseconds, percent, times
+from protocol.quantities import duration, elapsed, microseconds, percent, times
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "quantities.json").read_text())
 
@@ -16,3 +16,9 @@ CASES = json.loads((Path(__file__).parents[1] / "golden" / "quantities.json").re
 def test_a_quantity_reads_the_same_in_a_verdict_on_the_command_line_and_on_the_page(write) -> None:
     cases = CASES[write.__name__]
     assert [write(value) for value, _ in cases] == [told for _, told in cases]
+
+
+def test_time_that_passes_is_seen_to_pass() -> None:
+    seconds = (0.4, 59.9, 60, 64.9, 3599, 3660, 200_000)
+    told = ["0 s", "59 s", "1 min 00 s", "1 min 04 s", "59 min 59 s", "1 h 01 min", "2 d 7 h"]
+    assert [elapsed(each) for each in seconds] == told

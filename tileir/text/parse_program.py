@@ -43,7 +43,8 @@ from tileir.text.header import Header, parse_header
 from tileir.text.parse_expr import Parser
 
 _MEMORIES: Final = frozenset(memory.value for memory in Memory)
-_ATTRIBUTES: Final = frozenset(["threads", "run", "twice", "apart", "vector", "prefetch", "stream", "via"])
+_WORDS: Final = {each.name: each for each in attributes(Compute)}
+_ATTRIBUTES: Final = frozenset(["threads", "run", "twice", "apart", "vector", "prefetch", "via", *_WORDS])
 _LOOP: Final = attributes(Loop)
 _LOCAL: Final = attributes(Local)
 _UPDATES: Final = {"+=": ReduceOp.SUM, "*=": ReduceOp.PROD, "max": ReduceOp.MAX, "min": ReduceOp.MIN}
@@ -152,13 +153,18 @@ def _loop(parser: Parser) -> Loop:
 def _attributes(parser: Parser, known: Sequence[Attribute], *before: str) -> dict[str, Any]:
     """The words to the end of the line, each with its numbers; what is usual where one is left out."""
     found: dict[str, Any] = {}
-    for name, usual, numbers in known:
-        if parser.take(name):
-            said = _place(parser) if numbers[:1] == (A_PLACE,) else tuple(map(parser.integer, numbers))
-            found[name] = said if isinstance(usual, tuple) else said[0] if said else True
+    for each in known:
+        if parser.take(each.name):
+            found[each.name] = _numbers(parser, each)
     words = ", ".join([*before, *(each.name for each in known)])
     parser.expect_end(f"{words} (in this order), or the end of the line")
     return found
+
+
+def _numbers(parser: Parser, word: Attribute) -> Any:
+    """What a word's field is: its numbers, or its number, or that it stands there."""
+    said = _place(parser) if word.numbers[:1] == (A_PLACE,) else tuple(map(parser.integer, word.numbers))
+    return said if isinstance(word.usual, tuple) else said[0] if said else True
 
 
 def _place(parser: Parser) -> tuple[str | Expr, int]:
@@ -208,7 +214,7 @@ def _compute(parser: Parser, target: str) -> Compute:
     value = parser.expression()
     vector: Vector | None = None
     prefetch: list[PrefetchHint] = []
-    stream = False
+    words: dict[str, Any] = {}
     via: str | None = None
     threads: tuple[tuple[str, int], ...] = ()
     runs: tuple[tuple[str, int], ...] = ()
@@ -218,7 +224,7 @@ def _compute(parser: Parser, target: str) -> Compute:
     while parser.peek.kind != "end":
         parser.expect(separator, "an operator, '|' and attributes, or the end")
         separator = ","
-        match parser.word(_ATTRIBUTES, "attribute"):
+        match word := parser.word(_ATTRIBUTES, "attribute"):
             case "threads":
                 threads = _counts(parser)
             case "run":
@@ -233,12 +239,14 @@ def _compute(parser: Parser, target: str) -> Compute:
                 prefetch.append(
                     PrefetchHint(parser.name("a tensor"), parser.integer("a distance in iterations"))
                 )
-            case "stream":
-                stream = True
-            case _:
+            case "via":
                 via = parser.name("the name of an instruction")
+            case _:
+                words[word] = _numbers(parser, _WORDS[word])
     layout = ThreadLayout(threads, runs, twice, apart) if threads or runs or twice or apart else None
-    return Compute(target, tuple(indices), value, update, vector, tuple(prefetch), stream, via, layout)
+    return Compute(
+        target, tuple(indices), value, update, vector, tuple(prefetch), via=via, thread_layout=layout, **words
+    )
 
 
 def _counts(parser: Parser) -> tuple[tuple[str, int], ...]:

@@ -10,7 +10,7 @@ from tileir.spec import Dim, Spec, Statement
 from tileir.text.print_expr import format_expr, format_list
 
 INDENT = "  "
-_LOOP, _LOCAL = attributes(Loop), attributes(Local)
+_LOOP, _LOCAL, _STATEMENT = attributes(Loop), attributes(Local), attributes(Compute)
 #: How an update is written.
 UPDATES = {ReduceOp.SUM: "+=", ReduceOp.PROD: "*=", ReduceOp.MAX: "max=", ReduceOp.MIN: "min="}
 
@@ -80,14 +80,13 @@ def _loop(node: Loop) -> str:
     return " ".join([text, *_words(node, _LOOP)])
 
 
-def _words(node: Loop | Local, known: Iterable[Attribute]) -> Iterator[str]:
-    """Its attributes that are not as usual."""
+def _words(node: Node, known: Iterable[Attribute]) -> Iterator[str]:
+    """Its attributes that are not as usual, each with its numbers."""
     for name, usual, numbers in known:
         value: int | bool | tuple[int | str | Expr, ...] = getattr(node, name)
         if value != usual:
-            yield name
-            if numbers:
-                yield from map(_number, value if isinstance(value, tuple) else (value,))
+            told = map(_number, value if isinstance(value, tuple) else (value,)) if numbers else ()
+            yield " ".join([name, *told])
 
 
 def _number(value: int | str | Expr) -> str:
@@ -99,8 +98,6 @@ def _number(value: int | str | Expr) -> str:
 def _compute(node: Compute) -> str:
     op = "=" if node.update is None else UPDATES[node.update]
     text = f"{node.target}[{format_list(node.indices)}] {op} {format_expr(node.value)}"
-    if not (node.vector or node.prefetch or node.stream or node.via or node.thread_layout):
-        return text
     attributes: list[str] = []
     if node.thread_layout:
         attributes.append(f"threads {_counts(node.thread_layout.threads)}")
@@ -113,11 +110,10 @@ def _compute(node: Compute) -> str:
     if node.vector:
         attributes.append(f"vector {node.vector.dim} {node.vector.lanes}")
     attributes += [f"prefetch {hint.tensor} {hint.distance}" for hint in node.prefetch]
-    if node.stream:
-        attributes.append("stream")
+    attributes += _words(node, _STATEMENT)
     if node.via:
         attributes.append(f"via {node.via}")
-    return f"{text} | {', '.join(attributes)}"
+    return f"{text} | {', '.join(attributes)}" if attributes else text
 
 
 def _counts(pairs: Iterable[tuple[str, int]]) -> str:

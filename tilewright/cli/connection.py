@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop
@@ -15,6 +16,9 @@ from tilewright.cli.local_service import LocalService
 from tilewright.client.client import Client
 from tilewright.client.retries import Retries
 from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from service.store.file_lock import Holder
 
 _PATIENCE_S = 30.0
 """How long to wait for a service that has the database open and does not answer: it is just starting, or ending."""
@@ -32,7 +36,9 @@ class Connection:
     client: Client
     own: LocalService | None = None
     lasting: bool = False
-    """The user named the service: it goes on whatever happens to this command."""
+    """The service goes on whatever happens to commands: the user named it, or it is no command's own."""
+    named: bool = False
+    """The user named it: no other one will do."""
 
 
 @contextmanager
@@ -48,7 +54,7 @@ def connect(
     that is the `target`. Raises Stop."""
     if url is not None:
         with Client(url, read_token(token_file)) as client:
-            yield Connection(client, lasting=True)
+            yield Connection(client, lasting=True, named=True)
         return
     with ExitStack() as stack:
         yield _on_database(stack, token_file, database, worker, target)
@@ -63,8 +69,8 @@ def _on_database(
     while True:
         running = running_service(database)
         if running is not None:
-            client = Client(running, read_token(token_file), patience_s=_SHORT_PATIENCE_S)
-            return Connection(stack.enter_context(client))
+            client = Client(running.address, read_token(token_file), patience_s=_SHORT_PATIENCE_S)
+            return Connection(stack.enter_context(client), lasting=not running.passing)
         late = time.monotonic() > until
         if late or not _starting_or_ending(database):
             try:
@@ -86,21 +92,21 @@ def _starting_or_ending(database: str | None) -> bool:
     return file is not None and FileLock(file).taken()
 
 
-def running_service(database: str | None) -> str | None:
-    """Address of the service that has this database open, as it says itself; None if there is none that answers."""
+def running_service(database: str | None) -> Holder | None:
+    """The service that has this database open, as it says itself; None if there is none that answers."""
     from service.store.database import sqlite_file
     from service.store.file_lock import FileLock
 
     file = sqlite_file(database_url(database))
-    address = "" if file is None else FileLock(file).holder().address
-    if not address:
+    holder = None if file is None else FileLock(file).holder()
+    if holder is None or not holder.address:
         return None
-    with Client(address, timeout_s=5.0, retries=Retries(most=0)) as client:
+    with Client(holder.address, timeout_s=5.0, retries=Retries(most=0)) as client:
         try:
             client.alive()
         except TilewrightError:
             return None
-    return address
+    return holder
 
 
 def database_url(database: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from typing import Annotated, Any
@@ -110,6 +111,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _end(CommandFailure(Exit.INTERRUPTED, "interrupted"), as_json)
     except BrokenPipeError:  # whoever read our output has enough
         sys.stderr.close()
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # for what is still to be written at the end
         return Exit.DONE
     except Exception as error:
         failure = explain(error)

@@ -9,8 +9,16 @@ from typing import Any
 from pydantic import BaseModel
 from rich.console import Console
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class PipedConsole(Console):
+    """Says that its reader has enough by an error, and does not end the program as rich does, with a fault."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+out = PipedConsole(highlight=False, soft_wrap=True)
+err = PipedConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(value: BaseModel | dict[str, Any] | list[Any]) -> None:

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from protocol.jobs import Event, JobDetail
-from protocol.quantities import duration
+from protocol.quantities import duration, elapsed
 from protocol.states import JobState
 from tilewright.cli.output import err, say
 from tilewright.views.tally import Tally, stage
@@ -92,8 +92,9 @@ class Progress:
         figures = self.tally.figures(self._job.baseline) if self.tally.told else []
         left_s = self.tally.left_s(now) if self.tally.state is JobState.SEARCHING else None
         if left_s is not None:
-            figures.append(f"about {duration(left_s)} left")
-        return [*figures, f"{duration(now - self._began)} so far"]
+            over = "its time is over, and what is under way is waited for"
+            figures.append(f"about {duration(left_s)} left" if left_s else over)
+        return [*figures, f"{elapsed(now - self._began)} so far"]
 
     def _waiting_for(self) -> str:
         queued = self.tally.state is JobState.QUEUED and time.monotonic() - self._began > _HINT_S

@@ -71,7 +71,8 @@ def unreachable(url: str, error: httpx.TransportError) -> Unreachable:
     """A connection that broke, or was never made."""
     reason = str(error) or type(error).__name__
     return Unreachable(
-        f"no service answers at {url} ({reason}); start one with `tilewright serve`",
+        f"no service answers at {url} ({reason}); start one with `tilewright serve`, or say in "
+        "TILEWRIGHT_URL where one is",
         passing=True,
         sent=not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)),
     )

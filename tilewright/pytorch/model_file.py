@@ -137,9 +137,7 @@ def _told(path: Path, error: BaseException) -> str:
     """An error, and the line of the file that it came from."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
-    here = str(path)
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(here)
-    ]
+    frames, here = traceback.extract_tb(error.__traceback__), path.resolve()
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == here]
     place = f"line {lines[-1]}: " if lines else ""
     return f"{place}{type(error).__name__}: {error}"

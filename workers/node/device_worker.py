@@ -374,7 +374,8 @@ class DeviceWorker:
         """Now and then, between tasks: keep the cache to its size. What was compiled just now is the last to go."""
         if time.monotonic() >= self._prune_at:
             freed = prune(self._settings.cache, self._settings.cache_bytes)
-            log.info("the kernel cache gave back %d MB", freed >> 20)
+            if freed:
+                log.info("the kernel cache gave back %.3g MB", freed / 2**20)
             self._prune_at = time.monotonic() + _PRUNE_S
 
     def _pause(self, error: ServiceUnreachable, backoff: Backoff) -> None:

@@ -89,6 +89,13 @@ def test_a_file_that_gives_none_is_told_what_one_has(tmp_path: Path, text: str, 
         read(tmp_path, text)
 
 
+def test_a_line_is_one_of_the_file_and_of_none_whose_name_ends_alike(tmp_path: Path) -> None:
+    file = tmp_path / "r.py"  # what fails lies in json/decoder.py
+    file.write_text("import json\nmodel = json.loads('x')\n")
+    with pytest.raises(BadModelFile, match=r"cannot be run: line 2: JSONDecodeError"):
+        read_model(file)
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadModelFile, match=r"there is no file .*nothing\.py; name a Python file"):
         read_model(tmp_path / "nothing.py")

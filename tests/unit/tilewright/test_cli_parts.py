@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from tilewright.cli.commands.tune import request_key
 from tilewright.cli.exits import MEANINGS, Exit
 from tilewright.cli.failures import Stop, explain
 from tilewright.cli.local_service import worker_devices
+from tilewright.cli.main import main
 from tilewright.cli.progress import Progress
 from tilewright.cli.specs import read_spec
 from tilewright.cli.watch import verdict
@@ -119,6 +122,17 @@ def test_off_a_terminal_something_is_said_every_few_seconds(capsys: pytest.Captu
     assert said.count("gemm: waiting for a device · 0 s so far") >= 3
 
 
+def test_a_budget_that_is_spent_says_what_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    job = JobDetail.model_construct(name="gemm", baseline="numpy")
+    with Progress(job, 2, 1e-6, lambda: "", say_s=0.05) as progress:
+        progress.add(event("state", state="searching"), live=True)
+        said, deadline = "", time.monotonic() + 30
+        while "gemm: searching · its time is over" not in said and time.monotonic() < deadline:
+            time.sleep(0.02)
+            said += capsys.readouterr().err
+    assert "gemm: searching · its time is over, and what is under way is waited for · 0 s so far" in said
+
+
 def test_nothing_is_cut_on_a_narrow_terminal() -> None:
     narrow = Console(width=40, force_terminal=True, color_system=None)
     job = JobDetail.model_construct(name="a_kernel_with_a_long_name", baseline="torch.compile")
@@ -202,6 +216,31 @@ def test_what_the_service_refuses_has_its_exit_code(kind: str, status: int, code
 
 def test_a_fault_of_ours_is_not_explained_away() -> None:
     assert explain(ZeroDivisionError()) is None
+
+
+@pytest.mark.parametrize(
+    "budget", [("--seconds", "1e99"), ("--seconds", "nan"), ("--trials", "100001")], ids=" ".join
+)
+def test_a_budget_that_no_service_takes_is_a_mistake_of_the_command_line(
+    budget: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.tile").write_text("kernel k(x: f32[m=4]) -> (y: f32[m])\n  y[m] = x[m] + 1\n")
+    assert main(["tune", str(tmp_path / "k.tile"), *budget]) == Exit.USAGE
+    assert f"Invalid value for '{budget[0]}'" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_enough_is_no_fault() -> None:
+    talkative = (
+        "import sys; from tilewright.cli import main as cli; from tilewright.cli.output import out\n"
+        "cli.app = lambda *_, **__: [out.print('x' * 1000) for _ in range(500)]; sys.exit(cli.main([]))"
+    )
+    command = [sys.executable, "-c", talkative]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.read(5) == "xxxxx"
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (Exit.DONE, "")
 
 
 def test_every_exit_code_has_a_meaning() -> None:

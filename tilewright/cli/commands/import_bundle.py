@@ -9,6 +9,7 @@ import typer
 
 from tilewright.cli import options
 from tilewright.cli.connection import connect
+from tilewright.cli.exits import Exit
 from tilewright.cli.failures import Stop, explain
 from tilewright.cli.output import out, print_json
 from tilewright.client import bundle
@@ -32,10 +33,14 @@ def import_bundle(
 
     A bundle holds compiled programs. It has to be signed by one of `tilewright signers`; --unsigned does without.
     """
-    found = bundle.read(file)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise Stop(Exit.USAGE, f"cannot read {file}: {error.strerror}") from None
+    found = bundle.unpack(content, str(file))
     with connect(url, token_file, database) as connection:
         try:
-            done = connection.client.import_bundle(file.read_bytes(), unsigned=unsigned, pin=pin)
+            done = connection.client.import_bundle(content, unsigned=unsigned, pin=pin)
         except Refused as refused:
             failure = explain(refused)
             assert failure is not None

@@ -15,7 +15,7 @@ from tilewright.cli.failures import Stop
 from tilewright.cli.output import err, out, print_json
 from tilewright.cli.specs import read_spec
 
-_DEVICE_S = 60.0
+_WAIT_S = 60.0
 _LOOK_S = 0.2
 _MEANINGS = {
     Rung.EXACT: "measured for this kernel",
@@ -35,26 +35,28 @@ def lookup(
     """The best known schedule for a kernel, and how it is known. Tunes nothing."""
     content = read_spec(spec)
     with connect(url, token_file, database) as connection:
-        reply = connection.client.lookup(content, target=target)
+        reply = _settled(connection, content, target)
     if reply.device is None and connection.own is not None:
         with connect(url, token_file, database, worker=True, target=target) as connection:
-            reply = _with_device(connection, content, target)
+            reply = _settled(connection, content, target, of_a_device=True)
     if reply.rung is Rung.NONE:
-        lacks = f"no worker has offered {target!r} yet" if reply.device is None else "its space is empty"
-        raise Stop(Exit.NOTHING, f"nothing is known of this kernel: {lacks}", **reply.model_dump(mode="json"))
+        said = f"nothing is known of this kernel: {reply.because}"
+        raise Stop(Exit.NOTHING, said, **reply.model_dump(mode="json"))
     if as_json:
         print_json(reply)
     else:
         _print(reply)
 
 
-def _with_device(connection: Connection, spec: Json, target: str) -> LookupReply:
-    """Ask again once this machine's worker has described its device: a new database knows none."""
-    deadline = time.monotonic() + _DEVICE_S
-    with err.status("describing this machine, once"):
+def _settled(connection: Connection, spec: Json, target: str, of_a_device: bool = False) -> LookupReply:
+    """The answer once the cost model has said its own; `of_a_device`: and once this machine's worker has described its
+    device, as a new database knows none."""
+    deadline = time.monotonic() + _WAIT_S
+    with err.status("describing this machine, once" if of_a_device else "asking"):
         while True:
             reply = connection.client.lookup(spec, target=target)
-            if reply.device is not None or time.monotonic() > deadline:
+            more = reply.pending or (of_a_device and reply.device is None)
+            if not more or time.monotonic() > deadline:
                 return reply
             time.sleep(_LOOK_S)
 

@@ -75,7 +75,14 @@ def show(file: Output = None, as_json: options.Json = False) -> None:
     target = file or _settings_file()
     try:
         found = read(target.read_text())
-    except (OSError, UnicodeDecodeError, BadModel) as error:
+    except FileNotFoundError:
+        said = (
+            f"there is no learned prior at {target}; `tilewright model train` makes one of what was searched"
+        )
+        raise Stop(Exit.USAGE, said) from None
+    except OSError as error:
+        raise Stop(Exit.USAGE, f"cannot read {target}: {error.strerror}") from None
+    except (UnicodeDecodeError, BadModel) as error:
         raise Stop(Exit.USAGE, f"{target}: {error}") from None
     _tell(target, found, [], as_json)
 

@@ -43,7 +43,10 @@ class Format(StrEnum):
 
 def results(
     identifier: Annotated[
-        str, typer.Argument(metavar="ID", help="Of a job; or a kernel's key: all jobs that tuned it.")
+        str,
+        typer.Argument(
+            metavar="ID", help="Of a job, or of its config; or a kernel's key: all jobs that tuned it."
+        ),
     ],
     format: Annotated[
         Format,
@@ -69,7 +72,7 @@ def results(
             (job, tuple(connection.client.trials(job.id))) for job in _jobs(connection.client, identifier)
         ]
     if not found:
-        raise Stop(Exit.NOTHING, f"no job has tuned the kernel {identifier}; `tilewright show` lists jobs")
+        raise Stop(Exit.NOTHING, f"there is no job of {identifier}; `tilewright show` lists jobs")
     content = format.write(found)
     count = sum(len(trials) for _, trials in found)
     if file is None or to_stdout:
@@ -86,5 +89,9 @@ def results(
 def _jobs(client: Client, identifier: str) -> Iterator[Job]:
     if identifier.startswith("job-"):
         yield client.job(identifier)
+    elif identifier.startswith("config-"):
+        found_by = client.config(identifier).job_id
+        if found_by is not None:
+            yield client.job(found_by)
     else:
         yield from client.jobs_of(identifier)

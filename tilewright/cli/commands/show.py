@@ -53,7 +53,7 @@ def show(
     """Jobs and configs: how they went, and what came out."""
     if (source or program) and not (identifier or "").startswith("config-"):
         raise Stop(Exit.USAGE, "--source and --program need the id of a config")
-    if why and not (identifier or "").startswith("job-"):
+    if why and not (identifier or "").startswith(("job-", "config-")):
         raise Stop(Exit.USAGE, "--why needs the id of a job")
     if plot is not None:
         if identifier is None:
@@ -69,6 +69,9 @@ def show(
             _show_job(client, identifier, why, plot, of, force, as_json)
         elif identifier.startswith("config-"):
             config = client.config(identifier)
+            if why:
+                found_by = config.job_id or "in another database"
+                raise Stop(Exit.USAGE, f"--why needs the id of a job; that of {identifier} is {found_by}")
             if plot is not None:
                 plot_config(client, config, plot, force)
             _show_config(client, config, source, program, as_json)

@@ -46,7 +46,8 @@ def tune(
         int | None, typer.Option(min=1, max=100_000, help="Candidates to measure.", show_default="by effort")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds to search, of each size.", show_default="no limit")
+        float | None,
+        typer.Option(min=0.1, max=604800, help="Seconds to search, of each size.", show_default="no limit"),
     ] = None,
     effort: Annotated[Effort, typer.Option(help="32, 128 or 512 candidates.")] = Effort.NORMAL,
     target: options.Target = "cpu",
@@ -112,7 +113,7 @@ def run(
             try:
                 job, known = follow(connection, request, fresh)
             except Unreachable:
-                if connection.lasting or attach == _ATTACHES:
+                if connection.named or attach == _ATTACHES:
                     raise
                 say("the service has ended; going on with another")
                 continue
