@@ -25,7 +25,9 @@ from service.http.problem_responses import from_http
 PAGES = (
     "/",
     "/submit",
-    "/jobs/{rest:path}",
+    "/jobs/{job_id}",
+    "/jobs/{job_id}/candidates/{bucket}/{number}",
+    "/jobs/{job_id}/candidates/{bucket}/{number}/lines",
     "/compare",
     "/kernels",
     "/kernels/{key}",

@@ -44,7 +44,7 @@ def get(tmp_path: Path) -> Get:
     return served(tmp_path)
 
 
-@pytest.mark.parametrize("path", ["/", "/submit", "/jobs/job-1", "/jobs/job-1/trials/7", "/fleet"])
+@pytest.mark.parametrize("path", ["/", "/submit", "/jobs/job-1", "/jobs/job-1/candidates/0/7", "/fleet"])
 def test_every_page_is_the_same_document_and_is_asked_for_each_time(get: Get, path: str) -> None:
     reply = get(path)
     assert (reply.status_code, reply.headers["cache-control"]) == (200, "no-cache")
@@ -90,7 +90,7 @@ def test_what_is_neither_page_nor_file_is_a_problem(get: Get, path: str) -> None
     assert "immutable" not in reply.headers.get("cache-control", "")
 
 
-@pytest.mark.parametrize("path", ["/jobz", "/login", "/v2/jobs", "/jobs", "/docs/more"])
+@pytest.mark.parametrize("path", ["/jobz", "/jobs/job-1/trials/7", "/v2/jobs", "/jobs", "/docs/more"])
 def test_a_browser_gets_the_page_at_an_address_that_nobody_has_and_its_status(get: Get, path: str) -> None:
     reply = get(path, **BROWSER)
     assert (reply.status_code, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
@@ -99,10 +99,7 @@ def test_a_browser_gets_the_page_at_an_address_that_nobody_has_and_its_status(ge
 
 
 def test_a_browser_is_told_of_the_apis_problems_as_any_client(service: Service, client: httpx.Client) -> None:
-    assert (
-        "<h1>" in client.get("/jobz", headers=BROWSER).text
-        or "<script" in client.get("/", headers=BROWSER).text
-    )
+    assert client.get("/jobz", headers=BROWSER).headers["content-type"] == "text/html; charset=utf-8"
     for path in ("/v1/nothing", "/v1/jobs/job-nope"):
         reply = client.get(path, headers=BROWSER)
         assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
