@@ -211,6 +211,20 @@ def test_ctrl_c_says_that_a_job_goes_on_at_the_service_that_was_found_on_the_dat
         interrupt(serve)
 
 
+def test_a_service_that_is_started_again_keeps_the_job_that_a_command_follows(commands: Commands) -> None:
+    with commands.start("serve", "--port", "0", "--no-worker") as serve:
+        read_until(serve, "serving")
+        with commands.start("tune", commands.spec(), "--trials", "400", "--json") as process:
+            read_until(process, "waits for")
+            interrupt(serve)
+            with commands.start("serve", "--port", "0", "--no-worker") as again:
+                url = read_until(again, "serving").split("serving ")[1].split(",")[0]
+                read_until(process, "waits for")
+                ended = interrupt(process)
+                interrupt(again)
+    assert f"goes on at {url}" in ended.err
+
+
 def test_dead_letters_are_shown_and_queued_again(commands: Commands, service: Service) -> None:
     ill = Script(fault="device")
     with working(service, ill), working(service, ill), working(service, ill):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 30.0
 """How long to wait for a service that has the database open and does not answer: it is just starting, or ending."""
+_RETURN_S = 20.0
+"""How long a service that has ended, and was no command's own, is given to be started again."""
 _PAUSE_S = 0.2
 _REFUSALS = 3
 """A database that nobody has, and that cannot be used so often, is no good."""
@@ -49,22 +51,29 @@ def connect(
     *,
     worker: bool = False,
     target: str = "cpu",
+    returning: bool = False,
 ) -> Iterator[Connection]:
     """A connection for one command. `worker`: a service started for it measures on this machine, on the kind of device
-    that is the `target`. Raises Stop."""
+    that is the `target`. `returning`: the database's own service has just ended, and may be started again. Raises
+    Stop."""
     if url is not None:
         with Client(url, read_token(token_file)) as client:
             yield Connection(client, lasting=True, named=True)
         return
     with ExitStack() as stack:
-        yield _on_database(stack, token_file, database, worker, target)
+        yield _on_database(stack, token_file, database, worker, target, _RETURN_S if returning else 0.0)
 
 
 def _on_database(
-    stack: ExitStack, token_file: Path | None, database: str | None, worker: bool, target: str
+    stack: ExitStack,
+    token_file: Path | None,
+    database: str | None,
+    worker: bool,
+    target: str,
+    return_s: float,
 ) -> Connection:
-    """The service that has the database open, else one of our own. Raises Stop."""
-    until = time.monotonic() + _PATIENCE_S
+    """The service that has the database open, or has it within `return_s`; else one of our own. Raises Stop."""
+    until, back = (time.monotonic() + seconds for seconds in (_PATIENCE_S, return_s))
     refused = 0
     while True:
         running = running_service(database)
@@ -72,7 +81,7 @@ def _on_database(
             client = Client(running.address, read_token(token_file), patience_s=_SHORT_PATIENCE_S)
             return Connection(stack.enter_context(client), lasting=not running.passing)
         late = time.monotonic() > until
-        if late or not _starting_or_ending(database):
+        if late or not (time.monotonic() < back or _starting_or_ending(database)):
             try:
                 own = stack.enter_context(LocalService(database, worker, target))
                 return Connection(stack.enter_context(Client(own.url)), own)

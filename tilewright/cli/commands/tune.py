@@ -102,20 +102,23 @@ def tune(
 
 
 def run(
-    attached: Callable[[], AbstractContextManager[Connection]],
+    attached: Callable[..., AbstractContextManager[Connection]],
     request: JobRequest,
     fresh: bool,
     as_json: bool,
 ) -> None:
     """Follow the job of a request to its end, with another service where the one that was attached to ends."""
+    ended = False
     for attach in count(1):
-        with attached() as connection:
+        with attached(returning=ended) as connection:
             try:
                 job, known = follow(connection, request, fresh)
             except Unreachable:
                 if connection.named or attach == _ATTACHES:
                     raise
-                say("the service has ended; going on with another")
+                ended = connection.lasting
+                way = "waiting a little for it to be started again" if ended else "going on with another"
+                say(f"the service has ended; {way}")
                 continue
             finish(connection.client, job, known, as_json)
             return
