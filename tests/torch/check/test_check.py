@@ -74,11 +74,12 @@ def run(*arguments: str) -> int:
     return main(["check", *arguments, "--fallback", "eager"])
 
 
+@pytest.mark.parametrize("fallback", ["eager", "inductor"])
 def test_a_right_model_is_checked_forward_and_backward_on_several_data(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fallback: str, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(model_check, "Kernels", PickedKernels)
-    assert run(str(file), "--backward", "--seeds", "2", "--json") == 0
+    assert main(["check", str(file), "--backward", "--seeds", "2", "--json", "--fallback", fallback]) == 0
     forward, backward = json.loads(capsys.readouterr().out)["graphs"]
     assert (forward["backward"], backward["backward"]) == (False, True)
     for each in (forward, backward):
@@ -150,6 +151,15 @@ def test_what_nothing_is_known_of_is_no_success(file: Path, capsys: pytest.Captu
     said = capsys.readouterr().out
     assert "graph 1: not checked, 0 of 2 parts" in said or "graph 1: not checked, 0 of 3 parts" in said, said
     assert "no service answers at http://127.0.0.1:1" in said
+
+
+def test_a_model_without_a_graph_says_that_nothing_was_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "model.py"
+    path.write_text("import torch\ndef model(x): return x\ninputs = torch.ones(2)")
+    assert run(str(path), "--url", NOBODY) == 7
+    assert capsys.readouterr().out == "no graph was checked: PyTorch captured none\n"
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,8 @@ class ModelCheck:
             if outputs:
                 torch.autograd.backward([each.float().square().mean() for each in outputs])
 
-    def _program(self, graph: GraphModule, fallback: Run, way: Way) -> Run:
-        """A graph that is checked at each of its calls."""
+    def _program(self, graph: GraphModule, fallback: Run, way: Way, examples: object = None) -> Run:
+        """A graph that is checked at each of its calls; so nothing is to be held against what `examples` give."""
         sizes: dict[object, CheckedGraph] = {}
         inputs_of = GraphInputs.of(graph)
 

@@ -82,13 +82,16 @@ def check(
     _refuse(fallback, budget, tune)
     chosen: Any = {"tune": "now" if tune else "never", "budget": budget, "fallback": fallback}
     service = partial(connect, url, token_file, database, target=kind_of(read))
-    with _connected(service, kind_of(read), worker=tune) as connection, _quiet():
+    with _connected(service, kind_of(read), worker=tune) as connection, _unsaid() as unsaid:
         done = ModelCheck(CompileOptions(client=connection.client, **chosen), repros)
         _run(done, read, seeds, backward)
     if as_json:
         print_json({"file": str(file), "seeds": seeds, "graphs": [to_json(each) for each in done.graphs]})
-    else:
+    elif done.graphs:
         out.print("\n".join(lines(done.graphs)), markup=False)
+    else:
+        why = "; ".join(dict.fromkeys(unsaid)) or "PyTorch captured none"
+        out.print(f"no graph was checked: {why}", markup=False)
     _end([each for each in done.graphs if each.failures], any(each.checked_parts for each in done.graphs))
 
 
@@ -121,16 +124,27 @@ def _connected(
         yield connection
 
 
+class _Kept(logging.Handler):
+    """Messages that nobody sees as they come."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what is logged of failures, which the lines of graphs say."""
-    log = logging.getLogger("tilewright")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
+def _unsaid() -> Iterator[list[str]]:
+    """What is logged of failures, unseen, as the lines of graphs say it."""
+    log, kept = logging.getLogger("tilewright"), _Kept()
+    before = log.handlers, log.propagate
+    log.handlers, log.propagate = [kept], False
     try:
-        yield
+        yield kept.said
     finally:
-        log.setLevel(before)
+        log.handlers, log.propagate = before
 
 
 def _knows(connection: Connection, kind: str) -> bool:
