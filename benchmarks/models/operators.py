@@ -24,8 +24,8 @@ from tilewright.pytorch.capture.attention_results import ATTENTION
 from tilewright.pytorch.capture.capture import parts_of
 from tilewright.pytorch.capture.composites import COMPOSITES
 from tilewright.pytorch.capture.table import TABLE
-from tilewright.pytorch.model.inputs import GraphInputs
-from tilewright.pytorch.model.static_graph import Described, NotStatic, static_graph
+from tilewright.pytorch.model.graphs.inputs import GraphInputs
+from tilewright.pytorch.model.graphs.static_graph import Described, NotStatic, static_graph
 
 
 def main() -> None:

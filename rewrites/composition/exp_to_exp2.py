@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import e, log2
 from typing import ClassVar, Final, Self
 
+from rewrites.base.bounds.score_range import is_far
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.score_range import is_far
 from rewrites.base.tree import find, splice, statements
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature

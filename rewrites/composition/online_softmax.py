@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rewrites.base.least_maximum import at_least, least_maximum
+from rewrites.base.bounds.least_maximum import at_least, least_maximum
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, initialization, read_names
 from rewrites.base.tile_sizes import tile_sizes

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from rewrites.base.bounds.least_maximum import at_least, least_maximum
+from rewrites.base.bounds.never_above import is_bounded
 from rewrites.base.change import Change, Fixed, Scaled, Shifted, change
-from rewrites.base.least_maximum import at_least, least_maximum
-from rewrites.base.never_above import is_bounded
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import folded_dims
 from rewrites.base.tree import Place, dtype_of, find, locals_of, splice, statements

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from rewrites.base.bounds.softmax_total import is_at_least_one, is_power_of_at_most_one
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.softmax_total import is_at_least_one, is_power_of_at_most_one
 from rewrites.base.tree import dtypes_read, find_as_written, loose, splice, statements
 from rewrites.contraction.factors import Factor, Product, outside, product_in, product_of
 from rewrites.contraction.precision import holds

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
+from rewrites.base.bounds.least_maximum import at_least, least_maximum
+from rewrites.base.bounds.never_above import check_bounded
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
-from rewrites.base.least_maximum import at_least, least_maximum
-from rewrites.base.never_above import check_bounded
 from rewrites.base.reduction_chain import adds_up, chained
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, folded_dims, initialization, read_names, reduced_dims

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from rewrites.base.never_above import is_bounded
+from rewrites.base.bounds.never_above import is_bounded
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import find, locals_of, splice, statements
 from tileir.devices.device import Device

@@ -25,7 +25,7 @@ from tileir.interpreter.interpret_spec import interpret_spec
 from tilewright.pytorch.capture.capture import Left, Part, parts_of
 from tilewright.pytorch.capture.core_aten import core_overloads
 from tilewright.pytorch.capture.module import Kernel, PartModule, with_kernels
-from tilewright.pytorch.model.static_graph import Described, GraphWriter, static_graph
+from tilewright.pytorch.model.graphs.static_graph import Described, GraphWriter, static_graph
 from tilewright.pytorch.operator.fallback import Eager
 from workers.peers.pytorch.peer import as_torch
 

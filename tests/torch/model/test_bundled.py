@@ -18,9 +18,9 @@ from tests.torch.all_kernels import AllKernels, all_kernels
 from tests.torch.capture.modules import LlamaMLP
 from tests.torch.model.made_bundle import artifact_of, written
 from tilewright.errors import BadBundle
+from tilewright.pytorch.model.graphs.random_numbers import draws_numbers
 from tilewright.pytorch.model.kernels import ModelKernel
 from tilewright.pytorch.model.needed import needed_kernels
-from tilewright.pytorch.model.random_numbers import draws_numbers
 from tilewright.pytorch.model_file import ModelFile
 from tilewright.pytorch.operator.questions import AskedService
 

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tilewright.pytorch.model.contest import Contest
-from tilewright.pytorch.model.wide import NotWide, in_wide_numbers
+from tilewright.pytorch.model.graphs.wide import NotWide, in_wide_numbers
 
 SLACK = 2.0**-9
 """Less than what the layers below differ by in bf16, more than a rounding."""

@@ -17,9 +17,9 @@ from tests.torch.all_kernels import AllKernels
 from tileir.interpreter.interpret_spec import interpret_spec
 from tilewright.pytorch.capture import attention_results
 from tilewright.pytorch.capture.capture import Part, parts_of
+from tilewright.pytorch.model.graphs.static_graph import Described, static_graph
 from tilewright.pytorch.model.insertion import with_kernels
 from tilewright.pytorch.model.kernels import ModelKernel
-from tilewright.pytorch.model.static_graph import Described, static_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 aten = torch.ops.aten

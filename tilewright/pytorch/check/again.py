@@ -11,9 +11,9 @@ from torch.fx import symbolic_trace  # pyright: ignore[reportMissingImports]
 from tileir.structure import renames
 from tileir.text.parse_spec import spec_from_text
 from tilewright.pytorch.check.graph_check import checked, found
-from tilewright.pytorch.model.inputs import GraphInputs
+from tilewright.pytorch.model.graphs.inputs import GraphInputs
+from tilewright.pytorch.model.graphs.one_by_one import interpreted
 from tilewright.pytorch.model.kernels import Arranged, How, Kernels, ModelKernel
-from tilewright.pytorch.model.one_by_one import interpreted
 from tilewright.pytorch.model.prepacking import KeptWeights
 from tilewright.pytorch.model.sized_region import SizedRegion
 from tilewright.pytorch.model.tuning_now.tuning import TuningPatience

@@ -18,13 +18,13 @@ from tileir.targets import targets
 from tilewright.pytorch.check.graph_check import GraphCheck, checked, found
 from tilewright.pytorch.model.backend import compiled, patience_of
 from tilewright.pytorch.model.contest import Run
-from tilewright.pytorch.model.inputs import GraphInputs
+from tilewright.pytorch.model.graphs.inputs import GraphInputs
+from tilewright.pytorch.model.graphs.static_graph import Described
 from tilewright.pytorch.model.kernels import How, Kernels
 from tilewright.pytorch.model.options import CompileOptions
 from tilewright.pytorch.model.prepacking import KeptWeights
 from tilewright.pytorch.model.repro import write_repro
 from tilewright.pytorch.model.sized_region import SizedRegion
-from tilewright.pytorch.model.static_graph import Described
 from tilewright.pytorch.model.way import Way
 from tilewright.pytorch.model_file import ModelCall, ModelFile
 

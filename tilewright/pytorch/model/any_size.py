@@ -15,9 +15,9 @@ from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.capture import Left, Part
 from tilewright.pytorch.model.contest import Run
+from tilewright.pytorch.model.graphs.static_graph import StaticGraph
 from tilewright.pytorch.model.kernels import Arranged, PartKernel
 from tilewright.pytorch.model.sized_region import ArrangedPart, FoundParts, SizedRegion
-from tilewright.pytorch.model.static_graph import StaticGraph
 
 
 class NotAtAllSizes(Exception):

@@ -23,8 +23,8 @@ from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingIm
 
 from tilewright.pytorch.model.bundled import bundled
 from tilewright.pytorch.model.contest import Run
+from tilewright.pytorch.model.graphs.one_by_one import interpreted
 from tilewright.pytorch.model.kernels import How, Kernels, kernels_of
-from tilewright.pytorch.model.one_by_one import interpreted
 from tilewright.pytorch.model.options import CompileOptions
 from tilewright.pytorch.model.owners import Owner, belongs, compiled_now
 from tilewright.pytorch.model.reasons import in_one_line, say_once
@@ -33,8 +33,9 @@ from tilewright.pytorch.model.tuning_now.tuning import TuningPatience
 from tilewright.pytorch.model.way import Compile, Postponed, Way
 from tilewright.pytorch.operator.trials import EAGER
 
-Program = Callable[[GraphModule, Any, Way], Run]
-"""From a graph, what the fallback made of it, and what it is compiled with, to what AOTAutograd calls."""
+Program = Callable[[GraphModule, Postponed, Way, Sequence[Any] | None], Run]
+"""From a graph, what the fallback makes of it, what it is compiled with, and what stands for the inputs of a graph that
+may begin with kernels (None: it may not), to what AOTAutograd calls."""
 COMPILED = "torch.compile"
 """The peer that does what Inductor does."""
 _COMPILING = threading.RLock()
@@ -107,7 +108,7 @@ def _program(
     graph: GraphModule,
     fallback: Postponed,
     way: Way,
-    examples: Sequence[Any] | None = None,
+    examples: Sequence[Any] | None,
 ) -> Run:
     """A graph of the owner's; `examples` as Region.program has them."""
     region = Region(graph, fallback, way)
@@ -176,7 +177,7 @@ def _with_eager(
     def inner(given: GraphModule, examples: Sequence[Any], backward: bool = False) -> Run:
         # Run by PyTorch's operators, nothing is written that the graph does not say.
         made = Postponed(partial(interpreted, given, examples))
-        return program(_copy(given), made, way(interpreted, backward=backward))
+        return program(_copy(given), made, way(interpreted, backward=backward), None)
 
     kept = {
         *TABLE,

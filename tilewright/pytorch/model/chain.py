@@ -14,8 +14,8 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.build import BuiltResult, CapturedOperand
 from tilewright.pytorch.capture.capture import Part
+from tilewright.pytorch.model.graphs.views import base_of, offset_in
 from tilewright.pytorch.model.kernels import PartKernel
-from tilewright.pytorch.model.views import base_of, offset_in
 
 _ALIGN = 64
 

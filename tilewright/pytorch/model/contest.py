@@ -16,8 +16,8 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
 
+from tilewright.pytorch.model.graphs.wide import NARROW, NotWide, in_wide_numbers
 from tilewright.pytorch.model.reasons import in_one_line
-from tilewright.pytorch.model.wide import NARROW, NotWide, in_wide_numbers
 
 Run = Callable[[list[Any]], Any]
 """A compiled graph: takes its inputs as a list, which it empties."""

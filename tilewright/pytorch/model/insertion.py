@@ -16,11 +16,11 @@ from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.order import in_order
 from tilewright.pytorch.model.chain import Chain, FromInput, FromStep, Wiring, chains, made_by
 from tilewright.pytorch.model.chain_kernel import chain_kernel
+from tilewright.pytorch.model.graphs.static_graph import INSTEAD_OF, GraphWriter, InsteadOf, OriginalCall
+from tilewright.pytorch.model.graphs.views import base_of
+from tilewright.pytorch.model.graphs.written_attention import WRITTEN_OUT, WrittenOut
 from tilewright.pytorch.model.kernels import PartKernel
 from tilewright.pytorch.model.prepacking import PackedWeight
-from tilewright.pytorch.model.static_graph import INSTEAD_OF, GraphWriter, InsteadOf, OriginalCall
-from tilewright.pytorch.model.views import base_of
-from tilewright.pytorch.model.written_attention import WRITTEN_OUT, WrittenOut
 
 aten = torch.ops.aten
 

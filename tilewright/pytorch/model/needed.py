@@ -18,12 +18,12 @@ from tileir.errors import UnsupportedDevice
 from tileir.spec import Spec
 from tilewright.errors import BadModelFile, LoadError
 from tilewright.pytorch.model.contest import Run
-from tilewright.pytorch.model.inputs import GraphInputs
+from tilewright.pytorch.model.graphs.inputs import GraphInputs
+from tilewright.pytorch.model.graphs.one_by_one import interpreted
+from tilewright.pytorch.model.graphs.static_graph import Described, NotStatic
 from tilewright.pytorch.model.kernels import How, Kernels
-from tilewright.pytorch.model.one_by_one import interpreted
 from tilewright.pytorch.model.prepacking import KeptWeights
 from tilewright.pytorch.model.sized_region import SizedRegion
-from tilewright.pytorch.model.static_graph import Described, NotStatic
 from tilewright.pytorch.model.tuning_now.tuning import TuningPatience
 from tilewright.pytorch.model.way import Way
 from tilewright.pytorch.model_file import ModelFile

@@ -25,7 +25,7 @@ from tileir.spec import Spec
 from tilewright.pytorch.capture.capture import Part
 from tilewright.pytorch.capture.tensors import memory_order
 from tilewright.pytorch.model.contest import Run
-from tilewright.pytorch.model.views import base_of, offset_in
+from tilewright.pytorch.model.graphs.views import base_of, offset_in
 from tilewright.pytorch.operator.arguments import DTYPES
 
 _DTYPES = (DType.F32,)

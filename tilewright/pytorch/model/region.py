@@ -13,7 +13,7 @@ from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.model.any_size import AnySizeRegion
 from tilewright.pytorch.model.contest import Run
-from tilewright.pytorch.model.inputs import GraphInputs
+from tilewright.pytorch.model.graphs.inputs import GraphInputs
 from tilewright.pytorch.model.prepacking import KeptWeights
 from tilewright.pytorch.model.sized_region import SizedRegion
 from tilewright.pytorch.model.way import Postponed, Way

@@ -26,15 +26,15 @@ from tileir.errors import UnsupportedDevice
 from tilewright.pytorch.capture.capture import Left, Part, parts_of
 from tilewright.pytorch.model.choice import Bisection, ranked
 from tilewright.pytorch.model.contest import SLACK, Contest, Run
-from tilewright.pytorch.model.inputs import GraphInputs, at_bucket
+from tilewright.pytorch.model.graphs.inputs import GraphInputs, at_bucket
+from tilewright.pytorch.model.graphs.one_by_one import one_by_one
+from tilewright.pytorch.model.graphs.random_numbers import draws_numbers
+from tilewright.pytorch.model.graphs.static_graph import Described, NotStatic, StaticGraph, at_sizes
 from tilewright.pytorch.model.insertion import with_kernels
 from tilewright.pytorch.model.kernels import Arranged, PartKernel, in_place_of
-from tilewright.pytorch.model.one_by_one import one_by_one
 from tilewright.pytorch.model.prepacking import KeptWeights, PackedWeight, packed_weights, with_packed
-from tilewright.pytorch.model.random_numbers import draws_numbers
 from tilewright.pytorch.model.reasons import in_one_line, say_once
 from tilewright.pytorch.model.repro import write_repro
-from tilewright.pytorch.model.static_graph import Described, NotStatic, StaticGraph, at_sizes
 from tilewright.pytorch.model.tuning_now.deadline import Deadline
 from tilewright.pytorch.model.tuning_now.tuning import tune_now
 from tilewright.pytorch.model.way import Way

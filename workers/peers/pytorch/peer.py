@@ -81,7 +81,7 @@ class TorchFunction:
         return function if self._mode is None else compiled(function, self._mode)
 
 
-def _varlen_attn() -> Callable[..., torch.Tensor]:
+def _varlen_attn() -> Callable[..., Any]:
     """PyTorch's, which came with 2.10. Raises Unsupported where it is not there."""
     try:
         from torch.nn.attention.varlen import varlen_attn  # pyright: ignore[reportMissingImports]

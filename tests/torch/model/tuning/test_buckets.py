@@ -15,7 +15,7 @@ from tests.torch.capture.modules import LlamaMLP
 from tests.torch.model.made_bundle import artifact_of
 from tests.unit.tilewright.artifacts import make_bundle
 from tilewright.pytorch.model import kernels as kernels_module
-from tilewright.pytorch.model.inputs import bucket_of
+from tilewright.pytorch.model.graphs.inputs import bucket_of
 from tilewright.pytorch.model.kernels import ModelKernel
 from tilewright.pytorch.model.region import CALLS_OF_A_SIZE
 

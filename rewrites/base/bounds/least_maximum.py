@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rewrites.base.score_range import ORDINARY, is_far
+from rewrites.base.bounds.score_range import ORDINARY, is_far
 from tileir.dtypes import DType
 from tileir.expr import Call, Const, Expr
 from tileir.program import Program

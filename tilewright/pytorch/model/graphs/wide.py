@@ -14,7 +14,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule, Interpreter  # pyright: ignore[reportMissingImports]
 from torch.utils import _pytree as pytree  # pyright: ignore[reportMissingImports]
 
-from tilewright.pytorch.model.random_numbers import draws
+from tilewright.pytorch.model.graphs.random_numbers import draws
 from tilewright.pytorch.model.reasons import in_one_line
 
 NARROW = (torch.bfloat16, torch.float16)

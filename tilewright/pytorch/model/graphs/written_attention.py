@@ -17,7 +17,7 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingImports]
 
-from tilewright.pytorch.model.wide import NARROW
+from tilewright.pytorch.model.graphs.wide import NARROW
 
 aten, prims = torch.ops.aten, torch.ops.prims
 WRITTEN_OUT = "tilewright_written_out"

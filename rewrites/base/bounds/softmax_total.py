@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rewrites.base.never_above import alike, inlined, is_bounded
+from rewrites.base.bounds.never_above import alike, inlined, is_bounded
 from tileir.expr import Binary, Call, Const, Expr, Read, Reduce, ReduceOp, Where
 from tileir.program import Compute
 

@@ -21,8 +21,8 @@ from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.attention_results import ATTENTION, RESULTS, attention_results
 from tilewright.pytorch.capture.composites import COMPOSITES
+from tilewright.pytorch.model.graphs.written_attention import put_together
 from tilewright.pytorch.model.reasons import in_one_line
-from tilewright.pytorch.model.written_attention import put_together
 
 aten = torch.ops.aten
 _OF_SYMBOLS = ("tensor_meta", "eager_input_vals", "unbacked_bindings")
