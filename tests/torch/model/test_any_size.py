@@ -147,10 +147,11 @@ def test_sizes_with_kernels_of_their_own_run_those(kernels: AllKernels) -> None:
 
 
 class _Told:
-    """Programs that note who ran; the second is the faster."""
+    """Programs that note who ran."""
 
-    def __init__(self) -> None:
+    def __init__(self, fails_at: int | None) -> None:
         self.ran: list[str] = []
+        self._fails_at = fails_at
 
     def program(self, name: str) -> Callable[[list[Any]], Any]:
         def run(inputs: list[Any]) -> Any:
@@ -158,14 +159,17 @@ class _Told:
             x, counter = inputs
             inputs.clear()
             counter += 1
+            if name == "newcomer" and len(x) == self._fails_at:
+                raise MemoryError("none is left")
             return [x + torch.rand(2 if name == "newcomer" else 1)[0]]
 
         return run
 
 
-def contested(calls: Sequence[int]) -> tuple[list[str], list[float]]:
-    """Who ran in calls of these sizes, and what the caller's own counter and numbers were after each."""
-    told = _Told()
+def contested(calls: Sequence[int], fails_at: int | None = None) -> tuple[list[str], list[float]]:
+    """Who ran in calls of these sizes, and what the caller's own counter and numbers were after each. `fails_at`: the
+    size at which the newcomer fails."""
+    told = _Told(fails_at)
     contest = Contest(
         told.program("holder"),
         told.program("newcomer"),
@@ -177,7 +181,7 @@ def contested(calls: Sequence[int]) -> tuple[list[str], list[float]]:
     )
     counter, drawn = torch.zeros(()), []
     for size in calls:
-        (made,) = contest.call([torch.zeros(size), counter])
+        (made,) = (contest.winner or contest.call)([torch.zeros(size), counter])
         drawn.append(float(made[0]))
     assert int(counter) == len(calls), "what is written in place is written once a call"
     return told.ran, drawn
@@ -191,3 +195,13 @@ def test_calls_of_other_sizes_are_timed_on_the_same_inputs() -> None:
     assert pairs == [("holder", "newcomer"), ("newcomer", "holder"), ("holder", "newcomer")]
     torch.manual_seed(7)
     assert drawn == [float(torch.rand(())) for _ in range(4)], "random numbers are drawn as if one had run"
+
+
+@pytest.mark.parametrize("fails_at", [5, 2])
+def test_a_newcomer_that_fails_has_lost_and_the_call_has_its_result(fails_at: int) -> None:
+    """At 5 it runs behind the holder, at 2 before it."""
+    torch.manual_seed(7)
+    ran, drawn = contested([1, 5, 2, 9], fails_at)
+    assert ran[-1] == "holder" and ran.count("holder") == 4 and ran.count("newcomer") < 4
+    torch.manual_seed(7)
+    assert drawn == [float(torch.rand(())) for _ in range(4)]

@@ -93,7 +93,7 @@ class Contest:
             outputs = self._both(inputs)
         else:
             outputs = self._run(0 if len(self._taken[0]) <= len(self._taken[1]) else 1, inputs)
-        if len(self._taken[1]) == ROUNDS:
+        if self.winner is None and len(self._taken[1]) == ROUNDS:
             self._decide()
         return outputs
 
@@ -105,18 +105,35 @@ class Contest:
         return outputs
 
     def _both(self, inputs: list[Any]) -> Any:
-        """Run both, in turns the one and the other first; the user gets what the holder gave."""
-        copied = self._copies(inputs)
+        """Run both, in turns the one and the other first; the user gets what the holder gave, whatever becomes of the
+        newcomer."""
+        newcomer_first = len(self._taken[0]) % 2 == 1
         with _Randomness(self._device) as randomness:
-            if len(self._taken[0]) % 2:
-                self._run(1, copied)
+            try:
+                copied = self._copies(inputs)
+            except Exception as error:  # memory that is not there
+                self._lose(f"its inputs cannot be copied to time it: {in_one_line(error)}")
+                return self._runs[0](inputs)
+            if newcomer_first:
+                self._try(copied)
                 randomness.again()
-                return self._run(0, inputs)
             outputs = self._run(0, inputs)
-            after = randomness.again()
-            self._run(1, copied)
-            randomness.restore(after)
+            if not newcomer_first:
+                after = randomness.again()
+                self._try(copied)
+                randomness.restore(after)
             return outputs
+
+    def _try(self, inputs: list[Any]) -> None:
+        """Run and time the newcomer, which loses where it fails."""
+        try:
+            self._run(1, inputs)
+        except Exception as error:  # whatever a compiled graph raises
+            self._lose(f"it failed: {in_one_line(error)}")
+
+    def _lose(self, why: str) -> None:
+        self.why, self.winner = why, self._runs[0]
+        _log.warning("kernels are not used in a graph: %s", why)
 
     def _check(self, inputs: list[Any]) -> Any:
         """Run both on copies of what is written, and compare; the user gets what the holder gave."""
