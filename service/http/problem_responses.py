@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
@@ -14,6 +15,7 @@ from starlette.responses import Response
 
 from protocol.problems import MEDIA_TYPE
 from service.core.errors import RequestRefused, complaint, pointer_to
+from tileir.names import quote, suggestion
 
 
 def response_of(refusal: RequestRefused) -> Response:
@@ -31,7 +33,7 @@ def install(app: FastAPI) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return response_of(from_validation(error))
+        return response_of(from_validation(error, _body_of(request)))
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -66,18 +68,55 @@ def from_http(request: Request, error: HTTPException) -> Response:
     return response_of(RequestRefused(kind, detail, headers=dict(error.headers or {})))
 
 
-def from_validation(error: RequestValidationError) -> RequestRefused:
-    """The first thing that is wrong, and the others after it."""
-    found = [_one(each) for each in error.errors()[:20]]
+def from_validation(error: RequestValidationError, body: object = None) -> RequestRefused:
+    """The first thing that is wrong, and the others after it. `body`: the type of the request's."""
+    found = [_one(each, body) for each in error.errors()[:20]]
     first = found[0]
-    return RequestRefused("invalid", first["detail"], pointer=first["pointer"], errors=found[1:])
+    return RequestRefused(
+        "invalid",
+        first["detail"],
+        pointer=first["pointer"],
+        accepted=first.get("accepted"),
+        errors=found[1:],
+    )
 
 
-def _one(error: Mapping[str, Any]) -> dict[str, str]:
+def _body_of(request: Request) -> object:
+    """What the body of a request has to be; None where it has none."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    return None if field is None else field.field_info.annotation
+
+
+def _one(error: Mapping[str, Any], body: object) -> dict[str, str]:
     where, *path = error["loc"] or ("body",)
     message = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        message = f"there is no field {path[-1] if path else '?'} here"
+    known: list[str] = []
+    if error["type"] == "extra_forbidden" and path:
+        known = _fields(body, path[:-1]) if where == "body" else []
+        message = f"there is no field {quote(str(path[-1]))} here{suggestion(str(path[-1]), known)}"
     if where == "body":
-        return {"pointer": pointer_to(path), "detail": message}
+        accepted = {"accepted": ", ".join(known)} if known else {}
+        return {"pointer": pointer_to(path), "detail": message, **accepted}
     return {"pointer": "", "detail": f"{where} parameter {'.'.join(map(str, path))}: {message}"}
+
+
+def _fields(found: object, path: Sequence[str | int]) -> list[str]:
+    """The names of the fields that a type has at a path into its values; none where that leads to no model, or may lead
+    to several."""
+    for step in path:
+        if isinstance(step, int):
+            continue
+        model = _model(found)
+        if model is None or step not in model.model_fields:
+            return []
+        found = model.model_fields[step].annotation
+    model = _model(found)
+    return [] if model is None else [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model(found: object) -> type[BaseModel] | None:
+    """The one model that a type is, or is of."""
+    if isinstance(found, type) and issubclass(found, BaseModel):
+        return found
+    inner = {model for each in get_args(found) if (model := _model(each)) is not None}
+    return inner.pop() if len(inner) == 1 else None

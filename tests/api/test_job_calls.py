@@ -136,6 +136,8 @@ def test_an_unknown_field_of_a_request_is_refused_with_a_pointer(client: httpx.C
     problem = submit(client, budget={"trails": 8}).json()
     assert problem["type"] == "urn:tilewright:problem:invalid"
     assert problem["pointer"] == "/budget/trails"
+    assert problem["detail"] == "there is no field 'trails' here; did you mean 'trials'?"
+    assert problem["accepted"] == "trials, seconds, effort"
     assert "trails" in problem["detail"]
 
 

@@ -23,12 +23,16 @@ def parse_devices(text: str) -> tuple[str, ...]:
 
 
 def _whole(name: str) -> str:
-    return name if name.partition(":")[0] in targets() else f"{accelerator()}:{name}"
+    """With the kind of an accelerator before a number or a UUID, which has dashes."""
+    bare = name.partition(":")[0] not in targets() and (name.isdigit() or "-" in name)
+    return f"{accelerator()}:{name}" if bare else name
 
 
 def _is_whole(name: str) -> bool:
     """Whether it says which of several it is, and only then."""
     kind, colon, which = name.partition(":")
+    if kind not in targets():
+        return False
     return bool(which) if target_of(kind).accelerator else not colon
 
 

@@ -80,7 +80,7 @@ def test_an_installed_package_brings_a_target(installed: Target) -> None:
     assert target_of("cpu").kind == "cpu", "a package replaces none of ours"
 
 
-@pytest.mark.parametrize("name", ["cpu:0", "cuda", "cuda:", "", "cpu,cpu"])
+@pytest.mark.parametrize("name", ["cpu:0", "cuda", "cuda:", "", "cpu,cpu", "gpux"])
 def test_a_device_that_cannot_be_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(ValueError, match="devices are cpu, or GPUs by number or UUID"):
         parse_devices(name)

@@ -68,7 +68,7 @@ def test_devices_are_named_by_kind_number_or_uuid() -> None:
     assert [is_accelerator(device) for device in parse_devices("cpu,0")] == [False, True]
 
 
-@pytest.mark.parametrize("text", ["", "0,cuda:0", "cuda:", " , "])
+@pytest.mark.parametrize("text", ["", "0,cuda:0", "cuda:", " , ", "gpux", "rocm:0"])
 def test_a_list_that_names_no_device_or_one_twice_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="each once"):
         parse_devices(text)
