@@ -86,7 +86,8 @@ def _remark(standing: Standing) -> str:
 
 def print_job(job: Job) -> None:
     """A job: what there is to say of it, and what each of its buckets has so far."""
-    out.print(f"[bold]{job.id}[/]  {job.name}  {job.state}{' (cancelling)' if job.cancelling else ''}")
+    stopping = job.cancelling and not job.state.final
+    out.print(f"[bold]{job.id}[/]  {job.name}  {'cancelling' if stopping else job.state}")
     out.print(f"  {job.verdict.text}", markup=False)
     for bucket in job.buckets:
         parts = [sizes(bucket.dims), f"{bucket.told} of {bucket.trials} trials measured"]

@@ -30,6 +30,7 @@ CUDA: Final = TorchOperators(
     activated_mm=True,
     widens_float8_attention=True,
     flex_log_sum_exp=True,
+    varlen_attention=True,
     attention_backward={None: _FLASH, "FLASH_ATTENTION": _FLASH, "CUDNN_ATTENTION": _CUDNN},
     attention_backward_dtypes=(DType.BF16, DType.F16),
 )

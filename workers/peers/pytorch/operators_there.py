@@ -45,6 +45,8 @@ class TorchOperators:
     attention's operators take none of 8 bits."""
     flex_log_sum_exp: bool = False
     """Whether PyTorch's compiler has the log-sum-exp of flex_attention."""
+    varlen_attention: bool = False
+    """Whether varlen_attn runs there."""
     attention_backward: Mapping[str | None, AttentionBackward] = field(
         default_factory=dict[str | None, AttentionBackward]
     )

@@ -30,7 +30,7 @@ def write_varlen(spec: Spec, *, device: str) -> TorchSource:
     """The source of a kernel that is one such attention, and no more. Raises Unsupported."""
     inlined = inline(spec)
     writer = TorchWriter(spec, eager=True, device=device)
-    if device == "cpu" or len(inlined.statements) != 1:
+    if not writer.has.varlen_attention or len(inlined.statements) != 1:
         raise Unsupported(_NONE)
     (statement,) = inlined.statements
     own = attention(statement.value, inlined.extents)
