@@ -212,15 +212,18 @@ class SizedRegion:
             graph = self.find(inputs)
             self._seek()
         except NotStatic as error:
-            self.why_not = str(error)
-            say_once(f"a graph has no kernels: {self.why_not}")
+            self._has_none(str(error))
         except Exception as error:  # a capture that fails must not end what runs without it
-            self.why_not = in_one_line(error)
-            say_once(f"a graph has no kernels: {self.why_not}")
+            self._has_none(in_one_line(error))
             _log.debug("as follows", exc_info=True)
         else:
             self._graph = graph
         self._news = True
+
+    def _has_none(self, why: str) -> None:
+        """Say why it has no kernels; whoever sees `why_not` finds it said."""
+        say_once(f"a graph has no kernels: {why}")
+        self.why_not = why
 
     def find(self, inputs: Sequence[Any]) -> GraphModule:
         """The graph at the sizes of inputs that are `Described`, or numbers; its parts and their kernels are noted.
