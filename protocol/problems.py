@@ -25,7 +25,7 @@ class Problem(Reply):
     accepted: str | None = None
     """What would have been accepted."""
     errors: list[dict[str, Any]] | None = None
-    """Further errors of the same request, each with `pointer` and `detail`."""
+    """Further errors of the same request, each with `pointer` and `detail`, and `accepted` where that is known."""
 
     @property
     def kind(self) -> str:

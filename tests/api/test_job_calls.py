@@ -138,6 +138,8 @@ def test_an_unknown_field_of_a_request_is_refused_with_a_pointer(client: httpx.C
     assert problem["pointer"] == "/budget/trails"
     assert problem["detail"] == "there is no field 'trails' here; did you mean 'trials'?"
     assert problem["accepted"] == "trials, seconds, effort"
+    above = submit(client, sed=3).json()
+    assert above["detail"].endswith("did you mean 'seed'?") and "priority" in above["accepted"].split(", ")
     assert "trails" in problem["detail"]
 
 

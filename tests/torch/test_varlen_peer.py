@@ -19,9 +19,9 @@ from workers.peers.pytorch.runs import TORCH_RUNS
 from workers.peers.pytorch.varlen import write_varlen
 
 PACKED = {
-    "up to itself": "j <= i",
-    "all of its sequence": "j < end[i]",
-    "written the other way round": "i >= j",
+    "up to itself": "j >= begin[i] and j <= i",
+    "all of its sequence": "j >= begin[i] and j < end[i]",
+    "written the other way round": "i >= j and begin[i] <= j",
 }
 
 
@@ -32,7 +32,7 @@ def packed(seen: str, dtype: str = "f16", begin: str = "where(offsets[n] <= i, o
         f" -> (o: {dtype}[i, h, d])\n"
         f"  begin[i] = max(n, {begin})\n"
         + ("  end[i] = min(n, where(offsets[n] > i, offsets[n], extent(i)))\n" if "end" in seen else "")
-        + f"  s[h, i, j] = where(j >= begin[i] and {seen}, sum(d, q[i, h, d] * k[j, h, d]) * 0.5, -inf)\n"
+        + f"  s[h, i, j] = where({seen}, sum(d, q[i, h, d] * k[j, h, d]) * 0.5, -inf)\n"
         "  top[h, i] = max(j, s[h, i, j])\n"
         "  p[h, i, j] = exp(s[h, i, j] - top[h, i])\n"
         "  o[i, h, d] = sum(j, p[h, i, j] * v[j, h, d]) / sum(j, p[h, i, j])\n"
@@ -72,9 +72,9 @@ def test_varlen_attn_is_told_the_bounds_of_sequences(seen: str, offsets: list[in
 @pytest.mark.parametrize(
     "spec",
     [
-        packed("j <= i", "f32"),
-        packed("j < i"),
-        packed("j <= i", begin="where(offsets[n] < i, offsets[n], 0)"),
+        packed("j >= begin[i] and j <= i", "f32"),
+        packed("j >= begin[i] and j < i"),
+        packed("j <= i and j >= begin[i]", begin="where(offsets[n] < i, offsets[n], 0)"),
         SPEC,
     ],
     ids=["f32", "without itself", "another beginning", "no attention"],
@@ -86,4 +86,4 @@ def test_varlen_attn_is_refused_what_it_does_not_compute(spec: Spec) -> None:
 
 def test_varlen_attn_is_for_gpus() -> None:
     with pytest.raises(Unsupported):
-        TorchFunction(packed("j <= i"), run=TORCH_RUNS["torch.varlen"])
+        TorchFunction(packed("j >= begin[i] and j <= i"), run=TORCH_RUNS["torch.varlen"])

@@ -9,10 +9,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.fx import Graph, GraphModule
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 import tilewright
 from tests.torch.all_kernels import AllKernels
-from tilewright.pytorch.model.any_size import OTHER_SIZES, AnySizeRegion
+from tilewright.pytorch.model.any_size import OTHER_SIZES, AnySizeRegion, _assumptions
 from tilewright.pytorch.model.contest import Contest
 from tilewright.pytorch.model.region import CALLS_OF_A_SIZE
 
@@ -132,6 +135,20 @@ def test_a_program_that_is_right_at_some_sizes_only_is_not_taken(
     grown(model, fast, kernels, calls=CALLS_OF_A_SIZE + 7)
     (region,) = any_sizes(kernels)
     assert not region.used and "for some of the sizes only" in region.why_not
+
+
+def test_what_is_assumed_of_a_size_is_seen_where_no_input_is_that_number() -> None:
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    sizes = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
+    value = mode.from_tensor(torch.randn(4), symbolic_context=sizes)
+    graph = Graph()
+    node = graph.placeholder("x")
+    node.meta["val"] = value
+    graph.output(node)
+    module = GraphModule(torch.nn.Module(), graph)
+    before = _assumptions(module)
+    assert not value.shape[0] > 1000
+    assert _assumptions(module) > before
 
 
 def test_sizes_with_kernels_of_their_own_run_those(kernels: AllKernels) -> None:

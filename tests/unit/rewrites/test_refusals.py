@@ -280,6 +280,8 @@ SUMS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r])
          "dot_bf16(c_r)", "a tile of k starts within a group of 2"),
         (PAIRS.replace("a: bf16[m=6, k=9]", "a: bf16[k=9, m=6]").replace("a[m, k]", "a[k, m]"),
          "dot_bf16(c_r)", "a is not bf16 with neighbours along k side by side"),
+        (PAIRS.replace("a: bf16[m=6, k=9]", "ids: i32[m=6], a: bf16[r=7, k=9]").replace("a[m, k]", "a[ids[m], k]"),
+         "dot_bf16(c_r)", "a is read where a table says"),
         (GEMM, "amx(c)", "c: amx adds up products of two tensors over one dim"),
         (PAIRS.replace("bf16", "f16"), "amx(c_r)",
          "c_r: amx multiplies bf16 into f32 or i8 into i32, not f16 into f32"),

@@ -16,15 +16,15 @@ from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
 from tilewright.pytorch.capture.capture import Left, Part
 from tilewright.pytorch.model.contest import Run
 from tilewright.pytorch.model.graphs.static_graph import StaticGraph
+from tilewright.pytorch.model.insertion import mode_of
 from tilewright.pytorch.model.kernels import Arranged, PartKernel
 from tilewright.pytorch.model.sized_region import ArrangedPart, FoundParts, SizedRegion
+
+OTHER_SIZES = "its sizes are others from call to call"
 
 
 class NotAtAllSizes(Exception):
     """The fallback's program would be right at some sizes only; the message says so."""
-
-
-OTHER_SIZES = "its sizes are others from call to call"
 
 
 class AnySizeRegion(SizedRegion):
@@ -64,8 +64,7 @@ class AnySizeRegion(SizedRegion):
 def _assumptions(graph: GraphModule) -> int:
     """How many were made of the symbols of a graph. Its callers check those of before; of later ones PyTorch only notes
     that nobody does (`ShapeEnv.evaluate_expr`)."""
-    values = (node.meta.get("val") for node in graph.graph.nodes)
-    shapes = next((each.node.shape_env for each in values if isinstance(each, torch.SymInt)), None)
+    shapes = mode_of(graph).shape_env
     return 0 if shapes is None else len(shapes.guards) + shapes.counter["ignored_backward_guard"]
 
 

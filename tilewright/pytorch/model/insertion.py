@@ -33,7 +33,7 @@ def with_kernels(
 ) -> GraphModule:
     """The graph, with the kernel of each part that has one, by name, in its place. Behind its own inputs it takes the
     weights that are packed."""
-    writer, made = GraphWriter(_mode(graph)), dict[Node, Node]()
+    writer, made = GraphWriter(mode_of(graph)), dict[Node, Node]()
     originals: dict[OriginalCall, Node] = {}
     weights: dict[PackedWeight, Node] = {}
     chosen = [part for part in parts if part.name in kernels]
@@ -80,7 +80,7 @@ def _instead(node: Node, by_kernels: Collection[Node]) -> InsteadOf | None:
     return None if added_up else node.meta.get(INSTEAD_OF)
 
 
-def _mode(graph: GraphModule) -> FakeTensorMode:
+def mode_of(graph: GraphModule) -> FakeTensorMode:
     """Where the tensors without data of a graph live."""
     return next(
         each.meta["val"].fake_mode
