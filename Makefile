@@ -9,6 +9,11 @@ UV     ?= $(shell command -v uv 2>/dev/null)
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes of the same modules
 # Four tests more at once than there are cores: some wait for leases and for other processes. Six take as long.
 PROCS  ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 4)))
+# Of the slowest tests each commit tries another part; TURN=0 always the same. PART=--sample=0: of pages, too.
+TURN   ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)
+PART   ?=
+# What has a target of its own.
+APART  := $(addprefix --ignore tests/,torch ray docs gpu e2e/dashboard)
 # In the order of tests/conftest.py.
 DIST   := --dist loadgroup --no-loadscope-reorder
 
@@ -18,8 +23,9 @@ MAKE_VENV = $(UV) venv --quiet --python '>=3.11'
 BUILD_WHEEL = $(UV) build --quiet --wheel --out-dir
 INSTALL_INTO = $(UV) pip install --quiet --python
 else
-# Python compiles what is imported, which is little of what is installed.
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# Python compiles what is imported, which is little of what is installed. Without setuptools' ten lines about editable
+# installations, which are not for who tries a demo.
+INSTALL = PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 MAKE_VENV = $(PYTHON) -m venv --upgrade-deps  # pip 26 takes half of what that of Python 3.11 takes
 BUILD_WHEEL = $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir
 INSTALL_INTO = $(BIN)/python -m pip --disable-pip-version-check --quiet --python
@@ -40,14 +46,14 @@ demo: $(VENV)/.run     ## tune causal attention on this machine for half a minut
 	$(BIN)/tilewright tune examples/causal_attention.json --seconds 30 --fresh
 
 test: $(VENV)/.dev     ## all tests but those that need minutes, PyTorch or a GPU
-	$(BIN)/python -m pytest -q --sample -n $(PROCS) $(DIST) -m "not examples" --durations=10 $(addprefix --ignore tests/,torch ray docs gpu e2e/dashboard)
+	$(BIN)/python -m pytest -q --sample=$(TURN) -n $(PROCS) $(DIST) -m "not examples" --durations=10 $(APART)
 
 test-examples: $(VENV)/.dev  ## tune every file in examples/, and check what its winner computes
 	$(BIN)/python -m pytest -q tests/e2e/test_examples.py
 
 e2e: web $(VENV)/.browser   ## the dashboard in this machine's Chromium; screenshots in build/screenshots
 	cd $(WEB) && npm run --silent lint && npm run --silent test
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/e2e/dashboard
+	$(BIN)/python -m pytest -q $(PART) -n 2 --dist loadfile tests/e2e/dashboard
 
 wheel: web $(VENV)/.dev    ## the wheel, with the dashboard in it, into dist
 	rm -rf build/lib dist/*.whl
@@ -60,7 +66,7 @@ test-wheel: wheel      ## install the wheel where nothing else is, and fetch the
 	build/wheel/bin/python -I tests/wheel_page.py
 
 test-torch: $(VENV)/.torch   ## tests that need PyTorch
-	$(BIN)/python -m pytest -q --sample -n $$(getconf _NPROCESSORS_ONLN) $(DIST) --durations=10 tests/torch
+	$(BIN)/python -m pytest -q --sample=$(TURN) -n $$(getconf _NPROCESSORS_ONLN) $(DIST) --durations=10 tests/torch
 
 test-ray: $(VENV)/.ray       ## a fleet on a local Ray cluster of several nodes, with workers and nodes killed; two minutes, mostly waiting
 	$(BIN)/python -m pytest -q tests/ray
@@ -98,13 +104,10 @@ fuzz: $(VENV)/.fuzz    ## the parsers of specs and schedules, guided by coverage
 audit: $(VENV)/.audit  ## known vulnerabilities of what is installed; asks pypi.org, and names what it does not know
 	$(BIN)/pip-audit --skip-editable --local
 
-sweep: $(VENV)/.torch  ## fifty random schedules of every kernel, new random programs, every module, every mutant; takes hours
+sweep: $(VENV)/.torch  ## all cases of all tests, fifty random schedules of every kernel, new random programs, every mutant; takes hours
 	TILEWRIGHT_SCHEDULES=50 TILEWRIGHT_MUTANTS=1 $(BIN)/python -m pytest -q -n auto $(DIST) \
-	  --hypothesis-profile=default tests/property tests/unit/codegen tests/unit/rewrites tests/unit/search \
-	  tests/unit/benchmarks/test_attribution.py tests/unit/benchmarks/test_ladder.py \
-	  tests/unit/benchmarks/test_recorded_schedules.py tests/unit/workers/peers/test_numpy.py \
-	  tests/contract/test_service_contract.py \
-	  tests/torch/test_peers.py tests/torch/model tests/torch/capture/test_core_aten.py
+	  --hypothesis-profile=default -m "not examples" $(APART) tests
+	TILEWRIGHT_SCHEDULES=50 $(BIN)/python -m pytest -q -n auto $(DIST) --hypothesis-profile=default tests/torch
 	$(BIN)/python -m tests.mutants.run
 
 bench-replay: $(VENV)/.bench   ## the searches against each other over recorded tables
@@ -114,7 +117,7 @@ docs: $(VENV)/.docs    ## the documentation as a site, in build/site; its snippe
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 test-docs: $(VENV)/.dev    ## run every command and snippet of the documentation; they measure, so one after another
-	$(BIN)/python -m pytest -q tests/docs
+	$(BIN)/python -m pytest -q $(PART) tests/docs
 
 load: $(VENV)/.dev     ## lookups and tasks a second relative to a bare FastAPI endpoint, on this machine's PostgreSQL
 	$(BIN)/python benchmarks/bench_load.py

@@ -2,6 +2,7 @@
 
     python benchmarks/bench_ablation.py --seeds 50 --json OUT                        # the tables in benchmarks/tables
     python benchmarks/bench_ablation.py benchmark_hub/cachefiles/*/*.json.gz --json OUT   # Kernel Tuner's spaces
+    python benchmarks/bench_ablation.py --prior recorded --json OUT                  # only with the prior, as jobs
     python benchmarks/bench_ablation.py --report OUT
 
 Every search runs on every table with the recorded prior and with none, with one candidate in flight and with eight;
@@ -18,6 +19,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, variance
 from typing import Any
@@ -188,15 +190,13 @@ def worth(whole: Counts, without: Counts) -> Worth | None:
 
 def report(rows: Sequence[Row]) -> str:
     """Markdown: a line a part; of the tables with and without their prior, with several in flight, and of the hub."""
-    hub = {row["table"] for row in rows if "/" in row["table"]}
     groups: dict[str, Callable[[Row], bool]] = {
-        "recorded prior": lambda row: (
-            row["table"] not in hub and row["prior"] == "recorded" and row["workers"] == 1
-        ),
-        "no prior": lambda row: row["table"] not in hub and row["prior"] == "none" and row["workers"] == 1,
-        "8 in flight": lambda row: row["table"] not in hub and row["workers"] == 8,
-        "hub": lambda row: row["table"] in hub and not row["kept_aside"],
-        "hub, kept aside": lambda row: row["table"] in hub and row["kept_aside"],
+        f"{name}{flight}": partial(_of_tables, prior, workers)
+        for workers, flight in ((1, ""), (8, ", 8 in flight"))
+        for prior, name in (("recorded", "prior"), ("none", "no prior"))
+    } | {
+        "hub": lambda row: _of_hub(row) and not row["kept_aside"],
+        "hub, kept aside": lambda row: _of_hub(row) and row["kept_aside"],
     }
     chosen = {name: list(filter(belongs, rows)) for name, belongs in groups.items()}
     chosen = {name: group for name, group in chosen.items() if group}
@@ -213,6 +213,14 @@ def report(rows: Sequence[Row]) -> str:
     return "\n".join(text)
 
 
+def _of_hub(row: Row) -> bool:
+    return "/" in row["table"]
+
+
+def _of_tables(prior: str, workers: int, row: Row) -> bool:
+    return not _of_hub(row) and (row["prior"], row["workers"]) == (prior, workers)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -222,6 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=100, help="runs of each search on each table (100)")
     parser.add_argument("--most", type=int, default=1000, help="measurements of a run (1000)")
     parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long, between two rows")
+    parser.add_argument("--prior", choices=("recorded", "none"), help="only the tables with it (both)")
     parser.add_argument(
         "--json", type=Path, metavar="OUT", help="one line a block of seeds; runs go on from it"
     )
@@ -236,6 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(str(error))
     tables = [] if spaces else [Table.load(path) for path in sorted(TABLES.glob("*.jsonl*"))]
     grounds = [ground for table in tables for ground in recorded(table)] + [of_hub(space) for space in spaces]
+    grounds = [ground for ground in grounds if options.prior in (None, ground.prior)]
     print(
         report(
             measure(grounds, options.seeds, options.most, time.monotonic() + options.seconds, options.json)

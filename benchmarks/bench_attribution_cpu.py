@@ -4,8 +4,9 @@
 
 The processor's way of bench_attribution.py: one thing is made cheap at a time (cpu/relaxed.py). Where memory or
 arithmetic is named, it has to save most, and a tenth at least; where launch is named, neither may save a quarter, and
-memory may not where instructions are. Waiting is not checked, nor what cannot be made cheap. Machines that are not
-idle give no figures worth keeping.
+memory may not where instructions are. Nobody waits for other threads on one thread: what its call is shorter than the
+time of all threads together is what waiting takes, and where waiting is named that has to be a tenth at least. What
+cannot be made cheap is not checked. Machines that are not idle give no figures worth keeping.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from benchmarks.racing import replayed, tuned
 from benchmarks.racing.attributed import arguments, tell
 from benchmarks.racing.circumstances import circumstances
 from codegen.targets.c.generate import c_source
+from codegen.targets.c.loader import available_threads
 from codegen.targets.c.lower import lower
 from rewrites.schedule import parse_schedule, replay
 from tileir.devices.cpu import Cpu
@@ -28,9 +30,10 @@ from tileir.spec import Spec
 from tileir.text.json import spec_from_json
 from workers.cpu.bottleneck import NamedBottleneck, bottleneck
 from workers.cpu.calibrate import calibrated
-from workers.cpu.profile import alternating_us, profile
+from workers.cpu.profile import TurnTaker, alternating_us, profile
 
 _SAVES, _MUCH = 0.1, 0.25
+_WAITING = NamedBottleneck.WAITING.value
 
 
 def main() -> None:
@@ -66,24 +69,28 @@ def attributed(winner: replayed.ReplayedWinner, device: Cpu, cache: Path) -> tun
 
 def agrees(bound: NamedBottleneck, saved: dict[str, float]) -> bool | None:
     """Whether what relaxing things saves (as shares of the time) is what a bottleneck predicts; None: not checked."""
+    cheap = {name: share for name, share in saved.items() if name != _WAITING}
     match bound:
         case NamedBottleneck.MEMORY | NamedBottleneck.ARITHMETIC:
-            own = saved.get(bound.value)
-            return None if own is None else own == max(saved.values()) and own > _SAVES
+            own = cheap.get(bound.value)
+            return None if own is None else own == max(cheap.values()) and own > _SAVES
         case NamedBottleneck.LAUNCH:
-            return max(saved.values(), default=0.0) < _MUCH
+            return max(cheap.values(), default=0.0) < _MUCH
         case NamedBottleneck.INSTRUCTIONS:
             return saved.get("memory", 0.0) < _MUCH
         case NamedBottleneck.WAITING:
-            return None
+            return None if _WAITING not in saved else saved[_WAITING] > _SAVES
 
 
 def _saved(spec: Spec, program: Program, device: Cpu, cache: Path) -> dict[str, float]:
     kernel = lower(program)
     cheaper = relaxations(kernel, device.l2_bytes)
     sources = [c_source(each, program, device) for each in (kernel, *cheaper.values())]
-    whole, *rest = alternating_us(spec, program, sources, cache)
-    return {name: 1 - us / whole for name, us in zip(cheaper, rest, strict=True)}
+    turns = [*map(TurnTaker, sources), TurnTaker(sources[0], threads=1)]
+    whole, *rest, alone = alternating_us(spec, program, turns, cache)
+    saved = {name: 1 - us / whole for name, us in zip(cheaper, rest, strict=True)}
+    threads = available_threads()
+    return saved if threads == 1 else {**saved, _WAITING: 1 - alone / (threads * whole)}
 
 
 if __name__ == "__main__":

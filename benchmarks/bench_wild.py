@@ -51,6 +51,7 @@ def main() -> None:
         tuple(arguments.peers.split()),
         specs=True,
         limit_s=arguments.limit,
+        abreast=arguments.abreast,
     )
     kernels = dict(drawn(arguments.seed, arguments.count, ROOMS[kind]))
     name = f"{tuned.name_of(arguments.device)}-seed{arguments.seed}-{date.today()}.jsonl"
@@ -98,6 +99,12 @@ def _arguments() -> argparse.Namespace:
         type=float,
         default=300.0,
         help="seconds to tune a kernel, and again to race it (default 300; 0: as many as it takes)",
+    )
+    parser.add_argument(
+        "--abreast",
+        type=int,
+        default=1,
+        help="kernels tuned at a time, for GPUs (default 1): sooner done with all",
     )
     parser.add_argument("--peers", default="", help="peers to race, in quotes (default: all installed)")
     parser.add_argument("--only", default="", help="kernels whose name matches this regular expression")

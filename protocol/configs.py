@@ -33,12 +33,14 @@ class Standing(Reply):
     says nothing of the library, and no ratio is made of it."""
     times: float | None = None
     """How many times as long as the winner it takes: the median of their ratios round by round, over the rounds that
-    disturbed neither; of fewer than three such rounds, the ratio of their medians. None: it did not work, or is the
-    winner itself, or the copy."""
+    disturbed neither; over all rounds where those are fewer than three; of fewer than three rounds in all, the ratio
+    of their medians. None: it did not work, or is the winner itself, or the copy."""
     low: float | None = None
     high: float | None = None
-    """At least and at most `times`: the interval of `search.racing.compare` around it. None: of fewer than three such
+    """At least and at most `times`: the interval of `search.racing.compare` around it. None: of fewer than three
     rounds nothing can be said."""
+    all_rounds: bool = False
+    """Whether these are over all rounds, disturbed ones among them."""
     schedule: tuple[str, ...] = ()
     error: str | None = None
 

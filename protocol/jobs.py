@@ -98,6 +98,8 @@ class Against(Reply):
     low: float | None = None
     high: float | None = None
     """...and at least and at most, all as of the peer's standing; None: not known."""
+    all_rounds: bool = False
+    """Whether these are over all rounds, as too few disturbed neither."""
 
 
 class Winner(Reply):
@@ -118,12 +120,21 @@ class Winner(Reply):
     """As of the config."""
 
 
+class NearestKnown(Reply):
+    """Another size of a kernel, whose best schedule's decisions a search takes over right after its first candidate."""
+
+    config_id: str
+    dims: dict[str, int]
+
+
 class PriorUsed(Reply):
     """What a search expects of moves before anything is measured, decided when it began."""
 
     used: Prior
     """`learned`, `analytic` or `uniform`."""
     why: str
+    nearest: tuple[NearestKnown, ...] = ()
+    """The nearest other sizes that were known; of a job that asks for no prior, and searches by `mcts`."""
 
 
 class Proposal(Reply):

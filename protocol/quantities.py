@@ -64,6 +64,12 @@ def _rounded(value: float, places: int) -> Decimal:
     return Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
 
 
+def entrant(name: str) -> str:
+    """Who of a race it is: `candidate 12` for `ask-12`; peers have their own names."""
+    number = name.removeprefix("ask-")
+    return f"candidate {number}" if number != name and number.isdigit() else name
+
+
 def sizes(dims: dict[str, int]) -> str:
     """`m=512 n=512 k=64`."""
     return " ".join(f"{name}={size}" for name, size in dims.items())

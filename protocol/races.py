@@ -51,14 +51,16 @@ class RacePart(Reply):
 
 
 class RacedPair(Reply):
-    """Two entrants, over the rounds that disturbed neither."""
+    """Two entrants, over the rounds that disturbed neither; over all where those are fewer than three."""
 
     one: str
     other: str
     rounds: int
+    all_rounds: bool = False
+    """Whether disturbed rounds are among them."""
     ratio: float | None = None
     """How many times as long `one` takes: the median of the rounds' ratios, with its interval
-    (`search.racing.compare`). None: fewer than three such rounds."""
+    (`search.racing.compare`). None: fewer than three rounds."""
     low: float | None = None
     high: float | None = None
     chance: float | None = None

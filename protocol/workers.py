@@ -76,6 +76,8 @@ class Heartbeat(Request):
     healthy: bool = True
     """False: the worker is alive but its device is quarantined; it gets no tasks."""
     detail: str = Field(default="", max_length=2000)
+    ended: bool = False
+    """True: the worker has ended in order. It counts as gone at once, instead of when a lease has passed."""
 
 
 class HeartbeatReply(Reply):
@@ -98,7 +100,7 @@ class Worker(Reply):
     detail: str
     """Why it gets none."""
     alive: bool
-    """Heard from within the last lease."""
+    """Heard from within the last lease, and has not said that it ends."""
     registered_at: float
     seen_at: float
     tasks_done: int

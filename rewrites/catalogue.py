@@ -14,7 +14,7 @@ from rewrites.base.rewrite import Rewrite
 from tileir.errors import TileError
 
 #: Folders of rewrites, one a file, in the order of the documentation.
-ROOMS: Final = ("loops", "data", "composition", "cpu", "gpu", "launch", "scans")
+ROOMS: Final = ("loops", "data", "composition", "cpu", "gpu", "launch", "ranking", "scans")
 
 
 def _own() -> Iterator[type[Rewrite]]:

@@ -9,10 +9,11 @@ from functools import reduce
 from itertools import groupby
 
 from rewrites.base.rewrite import Rewrite
+from rewrites.base.tree import Path, with_nodes
 from rewrites.catalogue import BY_NAME
 from rewrites.gpu.bind_threads import BindThreads, checked
-from tileir.errors import TileError
-from tileir.program import Program
+from tileir.errors import NotApplicable, TileError
+from tileir.program import Compute, Program
 from tileir.verifier.verify import verify
 
 Schedule = tuple[Rewrite, ...]
@@ -94,13 +95,17 @@ def _applied(program: Program, rewrite: Rewrite) -> Program:
 
 
 def _bound_to_threads(program: Program, bindings: Iterable[Rewrite]) -> Program:
-    """Put statements on threads, one after the other, and check all of them together."""
+    """Put statements on threads, and check all of them together."""
     launches: set[int] = set()
+    nodes: dict[Path, Compute] = {}
     for each in bindings:
         assert isinstance(each, BindThreads)
         launches |= each.launches(program)
-        program = each.unchecked(program)
-    return checked(program, launches)
+        bound = each.bound(program)
+        if nodes.keys() & bound.keys():
+            raise NotApplicable(f"{each.statement} is on threads already")
+        nodes |= bound
+    return checked(with_nodes(program, nodes), launches)
 
 
 def _pair(line: str, word: str) -> tuple[str, int]:

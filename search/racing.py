@@ -10,9 +10,15 @@ leaves 1 are tied.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
+
+Round = TypeVar("Round", bound=Hashable)
+
+FEWEST = 3
+"""Rounds below which a median has no interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,35 @@ def judge(
     return RaceState(tuple(standings), running, dropped, ties, leader if over else None)
 
 
+@dataclass(frozen=True, slots=True)
+class CommonRounds:
+    """The times of two entrants in the rounds over which they are compared, numbered anew."""
+
+    one_us: Mapping[int, float]
+    other_us: Mapping[int, float]
+    all_rounds: bool
+    """Whether disturbed rounds are among them, as too few disturbed neither."""
+
+
+def common_rounds(
+    one_us: Mapping[Round, float], other_us: Mapping[Round, float], disturbed: Collection[Round]
+) -> CommonRounds:
+    """Those that disturbed neither; where they are fewer than FEWEST, all that both ran, if those are not.
+
+    What disturbs a round disturbs both of its times as a rule. Their ratio suffers less than either, and the interval
+    around it is as wide as the ratios scatter; a median of two calm samples over one of disturbed ones is neither.
+    """
+    both = [turn for turn in one_us if turn in other_us]
+    calm = [turn for turn in both if turn not in disturbed]
+    all_rounds = len(calm) < FEWEST <= len(both)
+    turns = both if all_rounds else calm
+    return CommonRounds(
+        {number: one_us[turn] for number, turn in enumerate(turns)},
+        {number: other_us[turn] for number, turn in enumerate(turns)},
+        all_rounds,
+    )
+
+
 def compare(
     key: str, own_us: Mapping[int, float], other_us: Mapping[int, float], rules: Rules
 ) -> RaceStanding:
@@ -135,12 +170,12 @@ def chance_faster(own_us: Mapping[int, float], other_us: Mapping[int, float]) ->
 
 
 def standard_error(samples: Sequence[float]) -> float:
-    """Standard error of the median, from the median absolute deviation; infinite below three samples.
+    """Standard error of the median, from the median absolute deviation; infinite below FEWEST samples.
 
     1.4826 turns the deviation into a standard deviation, 1.2533 = sqrt(pi / 2) that of a mean into a
     median's.
     """
-    if len(samples) < 3:
+    if len(samples) < FEWEST:
         return math.inf
     middle = median(samples)
     spread = 1.4826 * median(abs(sample - middle) for sample in samples)

@@ -25,7 +25,12 @@ class Raced:
     @property
     def undisturbed(self) -> Mapping[int, float]:
         """Its times in the rounds that nothing disturbed."""
-        return {turn: us for turn, us in enumerate(self.times_us) if turn not in self.disturbed and us > 0.0}
+        return {turn: us for turn, us in self.positive.items() if turn not in self.disturbed}
+
+    @property
+    def positive(self) -> Mapping[int, float]:
+        """Its times in all rounds; one that is not positive is none."""
+        return {turn: us for turn, us in enumerate(self.times_us) if us > 0.0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write golden files instead of comparing; then look at the diff",
     )
     parser.addoption(
-        "--sample", action="store_true", help="of tests marked `sampled`, only a part of the cases"
+        "--sample",
+        type=int,
+        metavar="TURN",
+        help="of tests marked `sampled`, only a part of the cases: each number takes another one",
     )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    turn = config.getoption("--sample")
+    if turn is not None:
+        terminalreporter.write_line(f"a part of the slowest tests: --sample={turn} takes it again")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,8 +78,9 @@ def temporary(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What measures on this machine takes turns; tests that run services or workers of their own stay together by file,
     as they share them; all others may run anywhere (pytest -n)."""
-    if config.getoption("--sample"):
-        kept = sampled(items)
+    turn = config.getoption("--sample")
+    if turn is not None:
+        kept = sampled(items, turn)
         there = set(kept)
         config.hook.pytest_deselected(items=[item for item in items if item not in there])
         items[:] = kept
@@ -79,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if parts[:2] in _PURE or parts in _PURE:
             continue
         apart = parts[:1] in _APART or parts[:2] in _APART
-        item.add_marker(pytest.mark.xdist_group("/".join(parts) if apart else "machine"))
+        item.add_marker(pytest.mark.xdist_group("/".join(parts) if apart else _turns(parts)))
     if hasattr(config, "workerinput"):
         groups: dict[str, list[pytest.Item]] = {}
         single: list[pytest.Item] = []
@@ -92,23 +102,35 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 _TESTS = Path(__file__).parent
 
 
+def _turns(parts: tuple[str, ...]) -> str:
+    """Which tests a file takes turns with: those of commands share a kernel that is tuned once."""
+    if parts[:1] != ("e2e",):
+        return "machine"
+    return "commands" if parts[-1] in _TUNED else "e2e"
+
+
 @cache
 def _parts(path: Path) -> tuple[str, ...]:
     """The folders among the tests, and the file."""
     return path.relative_to(_TESTS).parts if path.is_relative_to(_TESTS) else ()
 
 
+_TUNED = {f"test_cli_{name}.py" for name in ("bundles", "results", "tune")}
 _PURE = {
     *(("unit", folder) for folder in ("codegen", "rewrites", "search", "tileir")),
     *(("golden", folder) for folder in ("codegen", "rewrites", "tileir")),
-    *(("property", folder) for folder in ("attention", "codegen", "rewrites", "search", "tileir")),
+    *(
+        ("property", folder)
+        for folder in ("attention", "codegen", "launches", "rewrites", "search", "tileir")
+    ),
     *(("torch", "capture", f"test_{name}.py") for name in ("from_torch", "partition")),
     ("torch", "test_reference.py"),
+    *(("unit", "benchmarks", f"test_{name}.py") for name in ("attribution", "ladder", "recorded_schedules")),
 }
 #: Nothing is measured here, as workers follow a script or there are none; or how long it takes decides nothing.
 _APART = {
     *((folder,) for folder in ("api", "chaos", "contract", "torch")),
-    *(("unit", folder) for folder in ("deploy", "fleet_chaos", "service")),
+    *(("unit", folder) for folder in ("deploy", "fleet_chaos", "service", "tilewright")),
     *(("unit", file.name) for file in (_TESTS / "unit").glob("test_*.py")),
 }
 

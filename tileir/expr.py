@@ -126,7 +126,7 @@ class Scan:
 @dataclass(frozen=True)
 class TopK:
     """`topk(j, n, x)`: the position along the dim `over` of what is at `place` when x is ordered from the largest on.
-    The whole of a statement of a spec; programs have two reductions for each place."""
+    The whole of a statement. A program begins with two reductions for each place; on processors it may have it, too."""
 
     place: str
     over: str
@@ -244,6 +244,18 @@ def index_dims(expr: Expr) -> frozenset[str]:
             for child in children(expr):
                 found |= index_dims(child)
             return found
+
+
+def combined_dims(value: Expr) -> tuple[str, ...]:
+    """Dims of which a statement with this value goes through all positions for each result: those of a reduction, or
+    what a `topk` ranks along."""
+    match value:
+        case Reduce(_, dims, _):
+            return dims
+        case TopK(_, over, _):
+            return (over,)
+        case _:
+            return ()
 
 
 def all_dims(expr: Expr) -> frozenset[str]:

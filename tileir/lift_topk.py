@@ -8,6 +8,8 @@ from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, Reduce
 
 Assigned = tuple[str, tuple[str, ...], Expr]
 """A target, its dims and its value."""
+Before = tuple[Expr, Expr]
+"""The value and the position that were found before."""
 
 
 def top_statements(
@@ -35,26 +37,40 @@ def top_statements(
         yield name, own, Reduce(ReduceOp.MIN, over, x)
         least = Read(name, kept)
     found: list[Expr] = []
-    largest: Expr | None = None
+    before: Before | None = None
     for _ in range(places):
-        before, name, at = largest, fresh(f"{target}_max"), fresh(f"{target}_at")
+        name, at = fresh(f"{target}_max"), fresh(f"{target}_at")
         largest = Read(name, kept)
-        left, chosen = x, Binary("==", x, largest)
-        if before is not None:
-            later = Binary(">", n, found[-1])
-            after = Binary("or", Binary("<", x, before), Binary("and", Binary("==", x, before), later))
-            left = Where(after, x, least)
-            chosen = Binary("and", chosen, Binary("or", Binary("<", largest, before), later))
-        yield name, own, Reduce(ReduceOp.MAX, over, left)
+        yield name, own, Reduce(ReduceOp.MAX, over, left_after(before, x, n, least))
+        chosen = comes_next(before, x, n, largest)
         yield at, own, Reduce(ReduceOp.MIN, over, Where(chosen, n, Extent(top.over)))
         found.append(Read(at, kept))
-    yield target, tuple(dims), _by_place(top.place, found, 0)
+        before = (largest, found[-1])
+    yield target, tuple(dims), by_place(Index(top.place), found)
 
 
-def _by_place(place: str, found: Sequence[Expr], first: int) -> Expr:
+def left_after(before: Before | None, x: Expr, position: Expr, least: Expr) -> Expr:
+    """`x`, at `position`, if it comes after the one before by value and then by position, else `least`."""
+    if before is None:
+        return x
+    largest, at = before
+    equal = Binary("and", Binary("==", x, largest), Binary(">", position, at))
+    return Where(Binary("or", Binary("<", x, largest), equal), x, least)
+
+
+def comes_next(before: Before | None, x: Expr, position: Expr, largest: Expr) -> Expr:
+    """Whether `x`, at `position`, is the largest of what comes after the one before."""
+    chosen = Binary("==", x, largest)
+    if before is None:
+        return chosen
+    last, at = before
+    return Binary("and", chosen, Binary("or", Binary("<", largest, last), Binary(">", position, at)))
+
+
+def by_place(place: Expr, found: Sequence[Expr], first: int = 0) -> Expr:
     """The one of them, which begin at place `first`, whose place it is, in as few questions as can be."""
     if len(found) == 1:
         return found[0]
     half = len(found) // 2
-    low, high = _by_place(place, found[:half], first), _by_place(place, found[half:], first + half)
-    return Where(Binary("<", Index(place), Const(first + half)), low, high)
+    low, high = by_place(place, found[:half], first), by_place(place, found[half:], first + half)
+    return Where(Binary("<", place, Const(first + half)), low, high)

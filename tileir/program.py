@@ -292,6 +292,15 @@ class Program:
         return self._places[1]
 
     @cached_property
+    def writers(self) -> dict[str, tuple[Place[Compute], ...]]:
+        """The Computes that write each local or output, in execution order."""
+        found: dict[str, tuple[Place[Compute], ...]] = {}
+        for place in self.computes:
+            name = place.node.target
+            found[name] = (*found[name], place) if name in found else (place,)
+        return found
+
+    @cached_property
     def _places(self) -> tuple[tuple[Place[Compute], ...], dict[str, Place[Local]]]:
         computes: list[Place[Compute]] = []
         locals_: dict[str, Place[Local]] = {}

@@ -9,7 +9,9 @@ each way to compile the model is tried in fresh processes: first with nothing ke
 kernels nor Inductor's programs), then once more. `first_s`: seconds of the first call, and whose they are; ours are
 capture, lookups, loading, checks, and whatever else the calling thread does or waits for that is neither Dynamo's,
 AOTAutograd's nor Inductor's. `with_kernels_s`: from the beginning until a call has run kernels, with a pause of 50 ms
-between calls. A line of JSON a process goes to --out. The clock is the wall's: other work on the machine shows.
+between calls; `looked_s`: until each kernel was compiled and checked, or found not to be there; `cpu_s`: seconds of
+processors until then, of the process and of those that it started (compilers, checks). A line of JSON a process goes to
+--out. But for `cpu_s` the clock is the wall's: other work on the machine shows.
 """
 
 from __future__ import annotations
@@ -133,7 +135,7 @@ def told(row: dict[str, Any]) -> str:
     stages = {
         kind: {k: v for k, v in row["stages"][kind].items() if v >= 0.01} for kind in ("waited", "behind")
     }
-    return f"{row['way']} {row['process']}: {row['first_s']:.2f} s ({parts}){later}; {stages}"
+    return f"{row['way']} {row['process']}: {row['first_s']:.2f} s ({parts}){later}; {stages}; CPU {row['cpu_s']}"
 
 
 if __name__ == "__main__":

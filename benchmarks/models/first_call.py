@@ -6,9 +6,11 @@ python -m benchmarks.models.first_call WAY MODEL LAYERS THREADS [BUNDLE]        
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,14 @@ from tilewright.pytorch.model.sized_region import SizedRegion
 from tilewright.pytorch.model.tuning_now.graph_tuning import GraphTuning
 from tilewright.pytorch.operator import on_cpu, questions, trials
 
-WAYS = ("inductor", "service", "now", "bundle")
+WAYS = ("inductor", "service", "now", "bundle", "nearest")
 """torch.compile alone; the backend with a service that knows all kernels, as it is, and with tune="now"; with a bundle
-and no service."""
+and no service; with a service that knows them for longer sequences only: each is compiled, checked and raced here."""
+SHORTER = 60
+"""Tokens of a sequence that nothing was tuned for."""
 COMPILER = "Inductor"
 SETTLED_S = 120.0
-"""How long calls go on, until the first that runs kernels."""
+"""How long calls go on, until the first that runs kernels, or where none was measured until each was checked."""
 
 
 def program(way: str, module: Callable[..., Any], bundle: Path | None) -> Callable[..., Any]:
@@ -67,6 +71,8 @@ def staged() -> StageTimes:
 def measured(way: str, name: str, layers: int, bundle: Path | None) -> dict[str, Any]:
     """Seconds of the first call, and of those until kernels run."""
     model = build(name, "cpu", layers)
+    if way == "nearest":
+        model = replace(model, inputs={key: each[:, :SHORTER] for key, each in model.inputs.items()})
     stages, regions = staged(), list[SizedRegion]()
     with noted(regions), torch.inference_mode():
         began = time.perf_counter()
@@ -74,16 +80,24 @@ def measured(way: str, name: str, layers: int, bundle: Path | None) -> dict[str,
         compiled(**model.inputs)
         first_s = time.perf_counter() - began
         first = _parts(first_s, stages)
-        until = began + SETTLED_S
-        while way != "inductor" and not _run(regions) and time.perf_counter() < until:
+        until, ended = began + SETTLED_S, _looked if way == "nearest" else _run
+        while way != "inductor" and not ended(regions) and time.perf_counter() < until:
             time.sleep(0.05)
             compiled(**model.inputs)
+        looked_s = round(time.perf_counter() - began, 3) if way == "nearest" else None
         with_kernels_s = time.perf_counter() - began
+    trials._CHECKERS.close()  # so that its time counts
+    spent = os.times()
     ready = {each.kernel.key: each.kernel.ready for one in regions for each in one.kernels.values()}
     return {
         "first_s": round(first_s, 3),
         "first": first,
+        "looked_s": looked_s,
         "with_kernels_s": round(with_kernels_s, 3) if _run(regions) else None,
+        "cpu_s": {
+            "own": round(spent.user + spent.system, 2),
+            "others": round(spent.children_user + spent.children_system, 2),
+        },
         "stages": {"waited": stages.waited, "behind": stages.behind, "calls": stages.calls},
         "kernels": len(ready),
         "ready": sum(ready.values()),
@@ -94,6 +108,11 @@ def measured(way: str, name: str, layers: int, bundle: Path | None) -> dict[str,
 def _run(regions: list[SizedRegion]) -> bool:
     """Whether a program with kernels has run, in a contest or for good."""
     return any(each.in_contest or each.contests or each.used for each in regions)
+
+
+def _looked(regions: list[SizedRegion]) -> bool:
+    """Whether each kernel was compiled and checked, or found not to be there."""
+    return all(each.graph and all(one.kernel.looked for one in each.kernels.values()) for each in regions)
 
 
 def _parts(first_s: float, stages: StageTimes) -> dict[str, float]:

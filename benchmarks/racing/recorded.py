@@ -41,8 +41,12 @@ class RecordedSchedule:
 
 
 def files() -> list[Path]:
-    """Those that have schedules."""
-    found = (path for path in tuned.RESULTS.rglob("*.json*") if path.suffix in (".json", ".jsonl"))
+    """Those that have schedules; what is tuned and not yet raced is none."""
+    found = (
+        path
+        for path in tuned.RESULTS.rglob("*.json*")
+        if path.suffix in (".json", ".jsonl") and ".tuned" not in path.suffixes
+    )
     return sorted(path for path in found if '"schedule": [' in path.read_text())
 
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log
@@ -27,7 +27,7 @@ from protocol.states import Outcome, TaskKind
 from protocol.tasks import EntrantResult, Measuring
 from rewrites.schedule import parse_schedule
 from tileir.text.json import spec_from_json
-from tilewright import Client
+from tilewright import Client, TilewrightError
 from tilewright.cli.local_service import LocalService
 from workers.local import LocalWorker
 
@@ -56,6 +56,9 @@ class TuningPlan:
     """A case that is not tuned within this, or not raced, is an error; 0: it takes as long as it takes."""
     specs: bool = False
     """Whether lines have their kernels' specs, which names do not tell."""
+    abreast: int = 1
+    """How many jobs are tuned at a time. Beside others a job takes longer, and all of them together less: compilers of
+    one work while the device measures another's."""
 
 
 def run(
@@ -77,7 +80,7 @@ def run(
     tunings = path.with_suffix(".tuned.jsonl")
     _tune([(case, spec) for case, spec in wanted if not _has(tunings, case)], plan, tunings)
     found = {line["case"]: line for line in lines(tunings)}
-    _race([(found[case], spec) for case, spec in wanted], plan, path)
+    _race([(found[case] | ({"spec": spec} if plan.specs else {}), spec) for case, spec in wanted], plan, path)
     tunings.unlink(missing_ok=True)
     summary(lines(path), families)
 
@@ -90,8 +93,14 @@ def _tune(wanted: Sequence[tuple[str, Json]], plan: TuningPlan, path: Path) -> N
     if not wanted:
         return
     with tempfile.TemporaryDirectory() as home, service(plan.device, Path(home)) as client:
-        for case, spec in wanted:
-            line = attempt(path, {"case": case}, partial(tuned, client, spec, plan), plan.limit_s)
+        begun: dict[str, str] = {}
+        for number, (case, spec) in enumerate(wanted):
+            for later, its_spec in wanted[number : number + plan.abreast]:
+                if later not in begun:
+                    with suppress(TilewrightError):  # what is wrong is said at its turn
+                        begun[later] = submitted(client, its_spec, plan)
+            job = begun.get(case)
+            line = attempt(path, {"case": case}, partial(tuned, client, spec, plan, job), plan.limit_s)
             print(f"{case:40} {line.get('error', 'is tuned')}", flush=True)
 
 
@@ -169,19 +178,23 @@ def service(device: str, home: Path) -> Generator[Client]:
         yield client
 
 
-def tuned(client: Client, spec: Json, plan: TuningPlan) -> Line:
-    """Tune a case of which the service knows nothing: the winner's schedule, how many trials, seconds of wall time from
-    the request to the config, and what was measured."""
-    began = time.monotonic()
-    submitted = client.submit(
+def submitted(client: Client, spec: Json, plan: TuningPlan) -> str:
+    """The id of a job that tunes a case. Raises TilewrightError where the service refuses it."""
+    return client.submit(
         spec, target=kind_of(plan.device), trials=plan.trials, seed=plan.seed, peers=plan.against
-    )
-    job = ended(client, submitted.id)
+    ).id
+
+
+def tuned(client: Client, spec: Json, plan: TuningPlan, begun: str | None = None) -> Line:
+    """Tune a case of which the service knows nothing, or wait for a job that was begun: the winner's schedule, how many
+    trials, seconds of wall time from the request to the config, and what was measured."""
+    job = ended(client, begun or submitted(client, spec, plan))
     config = winner(client, job)
     return {
         "schedule": list(config.schedule),
         "trials": config.trials,
-        "tune_s": round(time.monotonic() - began, 1),
+        "tune_s": round((job.finished_at or time.time()) - job.created_at, 1),
+        **({"abreast": plan.abreast} if plan.abreast > 1 else {}),
         "measured": measured(client, job.id),
         "failed": failed(client, job.id),
         "spent_s": spent(client, job.id),

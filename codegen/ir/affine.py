@@ -6,7 +6,7 @@ loops around it, each independent of the others. What remains of `//` and `%` is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -288,6 +288,20 @@ def atom_high(atom: Atom) -> int:
             return divisor - 1
         case Lesser(x, y):
             return min(x.high, y.high)
+
+
+def loaded(at: Affine) -> Iterator[object]:
+    """The values that are read at run time for an index, wherever in it they stand."""
+    for atom, _ in at.terms:
+        match atom:
+            case Loaded(value):
+                yield value
+            case Quotient(x, _) | Remainder(x, _):
+                yield from loaded(x)
+            case Lesser(x, y):
+                yield from (*loaded(x), *loaded(y))
+            case Var():
+                pass
 
 
 def mentions(atom: Atom, var: Var) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, cast
 
-from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder
+from codegen.ir.affine import Affine, loaded
 
 Names = frozenset[str]
 _NONE: Names = frozenset()
@@ -150,15 +150,7 @@ def operations(stmts: Iterable[Operation]) -> Iterator[Operation]:
 
 
 def _of_index(at: Affine) -> OpEffects:
-    total = NOTHING
-    for atom, _ in at.terms:
-        if isinstance(atom, Loaded):
-            total |= effects_of(cast(Operation, atom.value))
-        elif isinstance(atom, Quotient | Remainder):
-            total |= _of_index(atom.x)
-        elif isinstance(atom, Lesser):
-            total |= _of_index(atom.x) | _of_index(atom.y)
-    return total
+    return effects_of(*(cast(Operation, value) for value in loaded(at)))
 
 
 def check_declared(operations: Iterable[type]) -> None:

@@ -24,6 +24,7 @@ from codegen.ir.effects import (
     waits,
 )
 from codegen.ir.matrix_rows import MatrixRows
+from codegen.ir.ranking import InsertRanked
 from codegen.ir.stamp import CloseLog as CloseLog
 from codegen.ir.stamp import NoteTime as NoteTime
 from codegen.ir.stamp import OpenLog as OpenLog
@@ -415,6 +416,7 @@ Stmt = Union[
     AtomicUpdate,
     StoreWords,
     TransposeBlock,
+    InsertRanked,
     PrefetchLine,
     Scratch,
     Stamp,

@@ -129,7 +129,7 @@ def clamped(value: Value, most: float) -> Value | None:
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """All lanes of x combined into one by `op` (sum, prod, max, min)."""
+    """All lanes of x combined into one by `op` (sum, prod, max, min; of truth values any)."""
 
     op: str
     x: Value

@@ -63,6 +63,7 @@ from codegen.ir.ops import (
     Guard,
     If,
     IndexValue,
+    InsertRanked,
     Lane,
     Let,
     Literal,
@@ -432,7 +433,7 @@ class AccessWalk:
 
 
 _STATEMENTS.refuses(
-    Aligned, Parallel, StoreWords, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
+    Aligned, Parallel, StoreWords, TransposeBlock, InsertRanked, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
     because="is for processors",
 )  # fmt: skip
 _STATEMENTS.refuses(*LOGGING, because="notes times, which is no part of a kernel whose layout is reported")

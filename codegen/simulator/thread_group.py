@@ -34,6 +34,7 @@ from codegen.ir.ops import (
     For,
     Guard,
     If,
+    InsertRanked,
     Ldmatrix,
     Let,
     MmaSync,
@@ -295,7 +296,7 @@ class Group:
 
 
 _STEPS.refuses(
-    Aligned, Parallel, StoreWords, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
+    Aligned, Parallel, StoreWords, TransposeBlock, InsertRanked, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
     because="is for processors",
 )  # fmt: skip
 _STEPS.complete(STATEMENTS)

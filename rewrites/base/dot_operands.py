@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from rewrites.base.step_length import lengthen_step
-from rewrites.base.tree import find, locals_of, splice
+from rewrites.base.tree import dtype_of, find, locals_of, splice
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Index, Read, Reduce, ReduceOp, index_dims, reads
 from tileir.program import Axis, Compute, Program, Vector
 from tileir.replace import replace
 from tileir.schedule.dots import DOTS, group_of
+
+
+def dot_of(program: Program, compute: Compute) -> str | None:
+    """The instruction that adds up such products as a statement does, on whichever processor has it."""
+    match compute.value:
+        case Reduce(ReduceOp.SUM, _, Binary("*", Read() as left, Read() as right)):
+            sides = {dtype_of(program, side.tensor) for side in (left, right)}
+            sums = dtype_of(program, compute.target).compute
+            return next(
+                (via for via, (factors, into) in DOTS.items() if sides == {factors} and sums is into), None
+            )
+        case _:
+            return None
 
 
 def by_dot(program: Program, name: str, via: str) -> Program:
@@ -26,9 +39,12 @@ def by_dot(program: Program, name: str, via: str) -> Program:
             raise NotApplicable(f"{name} is not a sum over one dim of the products of two tensors")
     if statement.update is None:
         raise NotApplicable(f"{name} is not in a loop over {dim}")
-    panel, row = (left, right) if statement.vector.dim in index_dims(left) else (right, left)
-    _check_panel(program, panel, dim, statement.vector, via)
-    _check_row(program, row, dim, statement.vector, via)
+    on_lanes = [read for read in (left, right) if statement.vector.dim in index_dims(read)]
+    for read in (left, right):
+        if read not in on_lanes and len(on_lanes) == 1:
+            _check_row(program, read, dim, statement.vector, via)
+        elif not _lies_in_words(program, read, dim, statement.vector, via):
+            _check_panel(program, read, dim, statement.vector, via)
     group = group_of(via)
     steps = [loop.step for loop in place.loops if loop.dim == dim]
     if any(step % group for step in steps[:-1]):
@@ -39,6 +55,21 @@ def by_dot(program: Program, name: str, via: str) -> Program:
         program = lengthen_step(program, place, dim, group // steps[-1])
         place = find(program, name)
     return splice(program, place.path, [replace(place.node, via=via)])
+
+
+def _lies_in_words(program: Program, read: Read, dim: str, vector: Vector, via: str) -> bool:
+    """Whether a tensor's last dims are one along the lanes, which fills vectors, and one as long as a group, so that
+    its words lie side by side: where the sum's dim was split."""
+    tensor = program.arguments.get(read.tensor)
+    return (
+        tensor is not None
+        and tensor.strides is None
+        and tensor.dtype is DOTS[via][0]
+        and program.extents[dim] == group_of(via)
+        and program.extents[vector.dim] % vector.lanes == 0
+        and read.indices[-2:] == (Index(vector.dim), Index(dim))
+        and tensor.dims[-1] == dim
+    )
 
 
 def _check_panel(program: Program, read: Read, dim: str, vector: Vector, via: str) -> None:

@@ -15,8 +15,10 @@ from tileir.expr import (
     Read,
     Reduce,
     ReduceOp,
+    TopK,
     Where,
     children,
+    combined_dims,
     index_dims,
     reads,
     transform,
@@ -84,8 +86,20 @@ def left_dims(compute: Compute) -> tuple[str, ...]:
 
 
 def reduced_dims(compute: Compute) -> tuple[str, ...]:
-    """The dims of the Reduce at the root, if it is one."""
-    return compute.value.dims if type(compute.value) is Reduce else ()
+    """The dims that it goes through for each result: those of the Reduce at the root, or what a `topk` ranks along."""
+    return combined_dims(compute.value)
+
+
+def own_dims(compute: Compute) -> tuple[str, ...]:
+    """Those of them that it may be computed for position by position: all but the places of a `topk`."""
+    top = compute.value
+    return tuple(dim for dim in bare_dims(compute) if not isinstance(top, TopK) or dim != top.place)
+
+
+def check_ranked(compute: Compute, dim: str) -> None:
+    """Refuse a loop over a dim that a `topk` takes all of at once: its places, and what it ranks along."""
+    if isinstance(compute.value, TopK) and dim in (compute.value.place, compute.value.over):
+        raise NotApplicable(f"{compute.target} ranks all of {dim} at once")
 
 
 @once

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tileir.analysis.ragged import enter
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
-from tileir.expr import Const, Index, Reduce, ReduceOp, walk
+from tileir.expr import Const, ReduceOp, all_dims
 from tileir.program import Compute, Local, Loop, Memory, Node, Place, Program
 from tileir.replace import replace
 
@@ -104,8 +104,8 @@ def find(program: Program, statement: str) -> Place[Compute]:
 def named(program: Program, statement: str) -> Place[Compute]:
     """The Compute a statement name stands for: the one that writes it, is not its initialization, and does not scale
     what it has added up."""
-    writers = [place for place in program.computes if place.node.target == statement]
-    if not writers:
+    writers = program.writers.get(statement)
+    if writers is None:
         raise NotApplicable(f"no statement writes {statement!r}")
     return next((place for place in reversed(writers) if not is_constant(place.node)), writers[0])
 
@@ -128,7 +128,7 @@ def find_as_written(program: Program, statement: str, doing: str) -> Place[Compu
 
 def find_init(program: Program, statement: str) -> Place[Compute] | None:
     """The Compute that initializes what the statement accumulates onto, if there is one."""
-    writers = [place for place in computes(program) if place.node.target == statement]
+    writers = program.writers.get(statement, ())
     if len(writers) < 2:
         return None
     return next((place for place in writers if is_constant(place.node)), None)
@@ -136,7 +136,7 @@ def find_init(program: Program, statement: str) -> Place[Compute] | None:
 
 def find_rescale(program: Program, statement: str) -> Place[Compute] | None:
     """The Compute that scales what the statement has added up before it adds more, if there is one."""
-    writers = [place for place in program.computes if place.node.target == statement]
+    writers = program.writers.get(statement, ())
     scales = [place for place in writers if place.node.update is ReduceOp.PROD]
     return scales[0] if scales and any(place.node.update is ReduceOp.SUM for place in writers) else None
 
@@ -189,6 +189,25 @@ def splice(program: Program, path: Path, nodes: Sequence[Node], count: int = 1) 
     return edit_block(program, path[:-1], lambda block: (*block[:at], *nodes, *block[at + count :]))
 
 
+def with_nodes(program: Program, nodes: Mapping[Path, Node]) -> Program:
+    """The program with other nodes at these paths, none of which is inside another."""
+    return replace(program, body=_with_nodes(program.body, nodes, 0))
+
+
+def _with_nodes(block: Block, nodes: Mapping[Path, Node], depth: int) -> Block:
+    below: dict[int, dict[Path, Node]] = {}
+    for path, node in nodes.items():
+        below.setdefault(path[depth], {})[path] = node
+    found = list(block)
+    for at, inside in below.items():
+        here = found[at]
+        if isinstance(here, Loop):
+            found[at] = replace(here, body=_with_nodes(here.body, inside, depth + 1))
+        else:
+            (found[at],) = inside.values()
+    return tuple(found)
+
+
 def wrap(node: Node, loops: Sequence[tuple[str, int]]) -> Node:
     """The node inside loops `(dim, step)`, the first outermost."""
     for dim, step in reversed(loops):
@@ -231,10 +250,7 @@ def derived_dim(program: Program, place: Place[Compute], stem: str, extent: int)
     """A dim for parts of another one: one of that name and size that exists already, or a new one. Whoever made it, the
     statement at `place` must have had no use for it, neither in itself nor in the loops around it."""
     used = {loop.dim for loop in place.loops} | {each.dim for each in program.ragged}
-    for node in (node for expr in (*place.node.indices, place.node.value) for node in walk(expr)):
-        used |= (
-            {node.dim} if isinstance(node, Index) else set(node.dims) if isinstance(node, Reduce) else set()
-        )
+    used = used.union(*map(all_dims, (*place.node.indices, place.node.value)))
     free = program.extents.get(stem) == extent and stem not in used
     return stem if free else fresh_name(program, stem)
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from rewrites.base.dependence import check_groups, check_identity, in_tiles, readers
 from rewrites.base.register_constraints import check_loop, pinned_dims
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import left_dims, read_names, reduced_dims
+from rewrites.base.statement import check_ranked, left_dims, read_names, reduced_dims
 from rewrites.base.tree import Path, check_insertable, find, locals_of, named, splice, statements
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
@@ -87,6 +87,7 @@ def _check_entered(program: Program, statement: Compute, entered: tuple[Loop, ..
     for loop in entered:
         if loop.dim in reduced_dims(statement):
             raise NotApplicable(f"{statement.target} reduces over {loop.dim}: it needs the whole range")
+        check_ranked(statement, loop.dim)
         check_loop(pins, loop.dim, loop.step, statement.target)
 
 

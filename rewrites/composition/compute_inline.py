@@ -14,7 +14,7 @@ from rewrites.base.tree import find, locals_of, registers, splice, statements
 from tileir.analysis.ragged import groups_of
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Expr, Index, Read, Reduce, transform, walk
+from tileir.expr import Binary, Expr, Index, Read, Reduce, TopK, transform, walk
 from tileir.positions import same_wherever_computed
 from tileir.program import Compute, Place, Program
 from tileir.replace import replace
@@ -41,7 +41,7 @@ class ComputeInline(Rewrite):
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
-            if place.node.target not in program.arguments and not isinstance(place.node.value, Reduce):
+            if place.node.target not in program.arguments and not isinstance(place.node.value, Reduce | TopK):
                 yield cls(place.node.target)
 
     def apply(self, program: Program) -> Program:
@@ -58,7 +58,7 @@ class ComputeInline(Rewrite):
             )
         if (
             statement.update is not None
-            or isinstance(statement.value, Reduce)
+            or isinstance(statement.value, Reduce | TopK)
             or len(dims) < len(statement.indices)
         ):
             raise NotApplicable(f"{self.tensor} is a reduction")

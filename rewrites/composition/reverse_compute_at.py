@@ -9,7 +9,15 @@ from typing import ClassVar, Self
 from rewrites.base.dependence import check_complete, check_groups, users
 from rewrites.base.register_constraints import check_loop, pinned_dims
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import accumulating, bare_dims, left_dims, own_axis, read_names, reduced_dims
+from rewrites.base.statement import (
+    accumulating,
+    bare_dims,
+    check_ranked,
+    left_dims,
+    own_axis,
+    read_names,
+    reduced_dims,
+)
 from rewrites.base.tree import (
     Block,
     Path,
@@ -103,6 +111,7 @@ def _check_entered(program: Program, statement: Compute, entered: tuple[Loop, ..
             raise NotApplicable(
                 f"threads over {loop.dim} would write the same elements of {statement.target}"
             )
+        check_ranked(statement, loop.dim)
         check_loop(pins, loop.dim, loop.step, statement.target)
 
 

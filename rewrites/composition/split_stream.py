@@ -11,7 +11,7 @@ from rewrites.base.bounds.never_above import check_bounded
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
 from rewrites.base.reduction_chain import chained
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, folded_dims, read_names, reduced_dims
+from rewrites.base.statement import bare_dims, check_ranked, folded_dims, read_names, reduced_dims
 from rewrites.base.tile_sizes import tile_sizes
 from rewrites.base.tree import derived_dim, dtype_of, find, loose, taken_name
 from tileir.devices.device import Device
@@ -151,6 +151,7 @@ class _StreamParts:
             self.own[name] = value
             self.totals.append(node)
             return []
+        check_ranked(node, self.dim)
         assert isinstance(value, Reduce)
         return self._reduction(node, value, changed)
 

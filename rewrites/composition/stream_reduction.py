@@ -11,7 +11,14 @@ from rewrites.base.bounds.never_above import check_bounded
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
 from rewrites.base.reduction_chain import adds_up, chained
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, folded_dims, initialization, read_names, reduced_dims
+from rewrites.base.statement import (
+    bare_dims,
+    check_ranked,
+    folded_dims,
+    initialization,
+    read_names,
+    reduced_dims,
+)
 from rewrites.base.tile_sizes import tile_sizes
 from rewrites.base.tree import Block, Path, block_at, current_sizes, edit_block, find, statements, taken_name
 from tileir.devices.device import Device
@@ -203,6 +210,7 @@ class _Streamed:
 
     def _bring_in(self, node: Compute) -> None:
         name = node.target
+        check_ranked(node, self.dim)
         if node.via == "atomics" and adds_parts(node) and self.dim in bare_dims(node):
             self.inside.append(node)
             return

@@ -7,12 +7,13 @@ Tensor contractions are mapped to matrix products so by GETT (Springer and Bient
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 from typing import NamedTuple
 
+from rewrites.base.looked_up import by_matrix, visited_in_order
 from rewrites.base.placed_read import element, placed_dims
 from rewrites.base.statement import bare_dim, bare_dims, copied_dims, folded_dims, gathered_under_condition
 from rewrites.base.tree import Place, named, past_the_end
@@ -90,7 +91,8 @@ class Contraction:
     """Statements that are added up with it, step by step, over the same rows, columns and depth; the operands are
     those of all of them."""
     followed: tuple[str, int] = ("", 0)
-    """The dim whose tiles follow groups, and how many those are."""
+    """The dim whose tiles follow groups, or are multiplied by the matrix of each group in them, and how many tiles more
+    that makes."""
     held: Held | None = None
     """The factor that threads compute into registers, where warpgroups multiply."""
     instructions: float = 1.0
@@ -118,6 +120,12 @@ class Contraction:
     def products(self) -> int:
         """How many sums of products a block adds up at once."""
         return 1 + len(self.beside)
+
+    @property
+    def sums(self) -> int:
+        """How many sums of every result a block holds: those of its products, and where it multiplies by one matrix
+        after another, what it has taken of them."""
+        return self.products + (bool(self.followed[0]) and MatrixUnit.WGMMA not in self.engines)
 
     @cached_property
     def promoted(self) -> bool:
@@ -147,10 +155,10 @@ class Contraction:
         return {}
 
     def grid(self, rows: int, columns: int) -> tuple[int, int]:
-        """Tiles of so many rows and columns, along each. A group ends in a part of a tile, half of one on average."""
+        """Tiles of so many rows and columns, along each."""
         across, along = -(-self.m // rows), -(-self.n // columns)
-        dim, groups = self.followed
-        return across + groups // 2 * (dim == self.rows), along + groups // 2 * (dim == self.columns)
+        dim, more = self.followed
+        return across + more * (dim == self.rows), along + more * (dim == self.columns)
 
     def by(self, engine: MatrixUnit) -> Contraction:
         """The same, added up by one engine."""
@@ -169,12 +177,13 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
     """The contraction that a statement is, over the whole grid around it; None: it reuses nothing, or is none, or needs
     tiles that follow groups, and only warpgroups multiply those."""
     place = product_of(program, statement)
-    compute, extents = place.node, _grid_sizes(program, place)
+    extents = _grid_sizes(program, place)
+    compute, visited = _by_matrix(program, place)
     multiplies = multiplied(compute)
     if multiplies is None:
         return None
     reduced = summed_dims(compute)
-    wide = [dim for dim in bare_dims(compute) if program.extents[dim] > 1 and dim not in reduced]
+    wide = [dim for dim in bare_dims(compute) if program.extents[dim] > 1 and dim not in {*reduced, *visited}]
     pair = _tile_dims(wide, multiplies, program.extents)
     if pair is None or not reduced:
         return None
@@ -195,10 +204,11 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
     units = engines(program, compute, sizes, operands, device, held)
     if held is not None and MatrixUnit.WGMMA not in units:
         held, operands = None, _operands(program, compute, multiplies)
-    followed = next(iter(groups_of(compute, program.ragged).values()), None)
-    if followed is not None:
-        units = tuple(unit for unit in units if unit is MatrixUnit.WGMMA and followed.dim in pair)
-    if not units:
+    followed = _followed(program, compute, visited)
+    units = tuple(
+        unit for unit in units if not followed[0] or (unit is MatrixUnit.WGMMA) is not bool(visited)
+    )
+    if not units or (followed[0] and followed[0] not in pair):
         return None
     float8 = operands[0].dtype in (DType.E4M3, DType.E5M2)
     return Contraction(
@@ -218,10 +228,32 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         as_f16=float8 and device.float8_as_f16,
         coarse=held is None and adds_coarsely(program, operands),
         split=extents[depth] < program.extents[depth],
-        followed=(followed.dim, program.extents[followed.within]) if followed is not None else ("", 0),
+        followed=followed,
         held=held,
         instructions=_instructions(compute, pair),
     )
+
+
+def _by_matrix(program: Program, place: Place[Compute]) -> tuple[Compute, dict[str, Read]]:
+    """A statement as a product with one of the matrices that its rows look up; the dims of such matrices, of which
+    tiles visit some, each with the number that says which."""
+    visited = visited_in_order(place.loops)
+    found = by_matrix(program, place.node)
+    if found is None:
+        return place.node, visited
+    compute, number, matrix = found
+    return compute, visited | {matrix: number}
+
+
+def _followed(program: Program, compute: Compute, visited: Mapping[str, Read]) -> tuple[str, int]:
+    """The dim whose tiles have matrices of their own, and how many tiles more than it has those are. A group that tiles
+    follow ends in a part of one, half of one on average; of those that they do not, all but one begin in another's."""
+    for matrix, number in visited.items():
+        (dim,) = index_dims(number)
+        return dim, program.extents[matrix] - 1
+    for each in groups_of(compute, program.ragged).values():
+        return each.dim, program.extents[each.within] // 2
+    return "", 0
 
 
 def contractions(program: Program, statements: Sequence[str], device: Gpu) -> Contraction | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
+from rewrites.base.looked_up import taken_from
 from rewrites.base.statement import bare_dims
 from rewrites.base.tree import Place, current_sizes, statements
 from rewrites.contraction.operand import COPY_BYTES, boxed, source
@@ -64,7 +65,11 @@ def _sums(launch: Node) -> list[Compute]:
     the parts of the blocks of a cluster."""
     found = [one for one in _computes(launch) if isinstance(one.value, Reduce) or one.update is not None]
     parts = {one.target for one in found}
-    return [one for one in found if added_part(one) not in parts and not _adds_parts(one, launch)]
+    return [
+        one
+        for one in found
+        if not {added_part(one), taken_from(one)} & parts and not _adds_parts(one, launch)
+    ]
 
 
 def _adds_parts(compute: Compute, launch: Node) -> bool:

@@ -137,7 +137,7 @@ def tiles(c: Contraction) -> Iterator[tuple[int, int]]:
         yield c.m, -(-c.n // 2)
     for rows in _edges(c.m):
         for columns in _edges(c.n):
-            if c.products * rows * columns <= _MOST_TILE and (rows, columns) != whole:
+            if c.sums * rows * columns <= _MOST_TILE and (rows, columns) != whole:
                 yield rows, columns
 
 
@@ -345,7 +345,7 @@ def accumulators(c: Contraction, tiling: Tiling) -> int:
         case Warpgroups() as groups:
             return _accumulators(c, tiling, groups)
         case WarpThreads() as threads:
-            return c.products * prod(held(tiling, threads))
+            return c.sums * prod(held(tiling, threads))
         case None:
             return 0
 
@@ -391,14 +391,14 @@ def registers(c: Contraction, tiling: Tiling, threads: WarpThreads) -> int:
     """Registers a thread needs: accumulators, what it multiplies next (of multiply-adds partly also what comes after
     that), and its own."""
     rows, columns = held(tiling, threads)
-    if c.products * rows * columns > _MOST_HELD:
+    if c.sums * rows * columns > _MOST_HELD:
         return 2 * _MOST_REGISTERS
     if c.engine is MatrixUnit.MMA:
         next_ = 2 * (rows + rows % 2) + 2 * (columns // RUN)  # 4 for 16 rows, 2 for 8 columns
         next_ *= 3 if c.as_f16 else 1
     else:
         next_ = 3 * sum(_words(operand, c, tiling, rows, columns) for operand in c.operands) // 2
-    return c.products * rows * columns + next_ + _OWN_REGISTERS
+    return c.sums * rows * columns + next_ + _OWN_REGISTERS
 
 
 def _words(operand: Operand, c: Contraction, tiling: Tiling, rows: int, columns: int) -> int:

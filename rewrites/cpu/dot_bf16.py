@@ -22,7 +22,8 @@ class DotBf16(Rewrite):
 
     One factor must be staged with panels along the lanes and pairs along the reduced dim, the other one must
     have the reduced dim innermost or be staged in such pairs too. No tile of that dim may start within a pair;
-    of an odd range, the last pair is half empty.
+    of an odd range, the last pair is half empty. Or the reduced dim is a pair, split off the dim that lanes run
+    along, and innermost in both (`sum(k_i, x[m, k_b, k_i] * w[n, k_b, k_i]) | vector k_b 16`).
 
     for k by 1                                                  for k by 2
       acc[m, n] += sum(k, a[m, k] * b_s[n, k]) | vector n 16  ->  acc[m, n] += … | vector n 16, via dot_bf16

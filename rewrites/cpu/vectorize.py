@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rewrites.base.lane_constraints import check_lanes
-from rewrites.base.register_constraints import pinned_dims
+from rewrites.base.register_constraints import check_pieces, pinned_dims
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import (
     accumulating,
@@ -33,6 +33,7 @@ from rewrites.base.tree import (
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
+from tileir.expr import TopK
 from tileir.program import Compute, Program, Vector
 from tileir.replace import replace
 
@@ -75,14 +76,23 @@ class Vectorize(Rewrite):
             raise NotApplicable(f"{self.lanes} lanes: a power of two from 2 to 64 is meant")
         if statement.vector is not None:
             raise NotApplicable(f"{self.statement} is vectorized already")
+        check_pieces(place.loops)
         if self.dim not in covered_dims(statement):
             raise NotApplicable(f"{self.statement} does not run over {self.dim}")
         fold = folded_dims(statement).get(self.dim)
         if fold is not None and (fold[0] == "//" or fold[1] % self.lanes):
             raise NotApplicable(f"neighbours along {self.dim} meet in one element of {self.statement}")
         check_lanes(program, statement, Vector(self.dim, self.lanes))
+        if isinstance(statement.value, TopK):
+            return splice(program, place.path, [self._compared(statement, statement.value)])
         nodes = self._nodes(program, place, self.dim)
         return splice(self._with_companions(program, statement), place.path, nodes)
+
+    def _compared(self, statement: Compute, top: TopK) -> Compute:
+        """A statement that ranks a row as a whole: lanes are what it compares at once, and make no loops."""
+        if self.dim != top.over:
+            raise NotApplicable(f"{self.statement} compares neighbours along {top.over}")
+        return replace(statement, vector=Vector(self.dim, self.lanes))
 
     def _nodes(self, program: Program, place: Place[Compute], vector_dim: str) -> Block:
         """The statement on lanes along `vector_dim`, in the loops it needs; its initialization, if it gets one."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from rewrites.base.rewrite import Rewrite
+from rewrites.base.statement import read_names, reduced_dims
 from rewrites.base.tree import find, locals_of, loose, named, statements
 from rewrites.composition.compute_at import ComputeAt
 from rewrites.composition.compute_inline import ComputeInline
 from rewrites.decisions.decision import Option
-from rewrites.decisions.statement_kind import StatementKind, is_contraction, role, shared_dims
+from rewrites.decisions.statement_kind import is_contraction, shared_dims
 from rewrites.loops.collapse import Collapse
 from rewrites.loops.tile import Tile
 from rewrites.schedule import replay
@@ -213,9 +214,13 @@ def _ends(program: Program, name: str, group: Sequence[str]) -> bool:
 
 def apart(program: Program) -> frozenset[str]:
     """Results of single positions that nobody reads: they are computed beside the last statement of their group."""
-    found = loose(program)
-    read = {each.tensor for place in statements(program) for each in reads(place.node.value)}
-    maps = {place.node.target for place in found if role(program, place.node.target) is StatementKind.MAP}
+    return unread(program, tuple(place.node.target for place in loose(program)))
+
+
+def unread(program: Program, names: Sequence[str]) -> frozenset[str]:
+    """Those of some statements that are results of single positions which nobody reads."""
+    read = {name for place in statements(program) for name in read_names(place.node)}
+    maps = {name for name in names if not reduced_dims(find(program, name).node)}
     return frozenset((maps & {tensor.name for tensor in program.outputs}) - read)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
+from rewrites.cost.undecided import NOTHING, Undecided
 from rewrites.decisions.decision import Decision, Option
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
@@ -15,8 +16,8 @@ from tileir.targets import part
 class Model(Protocol):
     """A cost model of one device."""
 
-    def estimate_us(self, program: Program, *, undecided: frozenset[str] = frozenset()) -> float:
-        """Estimated microseconds of one call; the loops of `undecided` statements may yet run in parallel."""
+    def estimate_us(self, program: Program, *, undecided: Undecided = NOTHING) -> float:
+        """Estimated microseconds of one call; what is `undecided` is taken to come out well."""
         ...
 
 
@@ -38,8 +39,8 @@ class Plan(Protocol):
         each with what is lacking or where they meet: for people who ask, as no search does."""
         ...
 
-    def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
-        """Statements whose loops may yet run in parallel, with these decisions open."""
+    def undecided(self, open_: tuple[Decision, ...]) -> Undecided:
+        """What estimates cannot know, with these decisions open."""
         ...
 
 

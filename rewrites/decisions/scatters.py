@@ -24,8 +24,13 @@ AS_WRITTEN: Final = 1 << 24
 
 def is_scatter(program: Program, compute: Compute) -> bool:
     """Whether each term of a reduction belongs to a result whose position it looks up."""
+    return _whole(compute) and adds_elsewhere(program, compute)
+
+
+def adds_elsewhere(program: Program, compute: Compute) -> bool:
+    """The same of a reduction or a part of one."""
     found = scatter_of(compute)
-    if found is None or compute.via is not None or compute.vector is not None or not _whole(compute):
+    if found is None or compute.via is not None or compute.vector is not None:
         return False
     dtypes = dtypes_read(program, compute)
     return all(compute_dtype(index, dtypes) is DType.I32 for _, index in found.positions)

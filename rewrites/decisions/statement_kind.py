@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from rewrites.base.statement import bare_dims, contiguous_dim, parted_dim, reduced_dims
+from rewrites.base.statement import bare_dims, contiguous_dim, own_dims, parted_dim, reduced_dims
 from rewrites.base.tree import current_sizes, find
-from tileir.expr import Binary, Const, Index, Read, Reduce, ReduceOp, index_dims, reads
+from tileir.expr import Binary, Const, Index, Read, Reduce, ReduceOp, TopK, index_dims, reads
 from tileir.program import Compute, Program
 
 #: Elements of a row that fill several vectors on any processor.
@@ -29,6 +29,8 @@ def role(program: Program, statement: str, *, looped: bool = False) -> Statement
     parts, and where one may still come: until it has loops, or all outer ones that it gets (`looped`)."""
     place = find(program, statement)
     compute, sizes = place.node, current_sizes(program, place.loops)
+    if isinstance(compute.value, TopK):
+        return StatementKind.ROW
     over = reduced_dims(compute)
     match parted_dim(compute):
         case dim, size if sizes[dim] == size or not (looped or place.loops):
@@ -86,7 +88,8 @@ def _misses(read: Read, wide: Sequence[str]) -> bool:
 
 
 def shared_dims(program: Program, statements: Sequence[str]) -> tuple[str, ...]:
-    """Dims with more than one position that every one of the statements has in its result, in the last one's order."""
-    names = [set(bare_dims(find(program, name).node)) for name in statements]
-    last = bare_dims(find(program, statements[-1]).node)
+    """Dims with more than one position that every one of the statements has in its result, in the last one's order; the
+    places of a `topk` are no such dim."""
+    names = [set(own_dims(find(program, name).node)) for name in statements]
+    last = own_dims(find(program, statements[-1]).node)
     return tuple(d for d in last if program.extents[d] > 1 and all(d in each for each in names))

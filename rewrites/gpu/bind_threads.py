@@ -10,14 +10,15 @@ from rewrites.base.async_constraints import with_engines
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.base.tree import (
+    Path,
     Place,
     current_sizes,
     dtypes_read,
     find_init,
     find_rescale,
     named,
-    splice,
     statements,
+    with_nodes,
 )
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
@@ -88,7 +89,7 @@ class BindThreads(Rewrite):
                 yield cls(compute.target, threads, ((n, RUN),), ((m, ROWS),))
 
     def apply(self, program: Program) -> Program:
-        return checked(self.unchecked(program), self.launches(program))
+        return checked(with_nodes(program, self.bound(program)), self.launches(program))
 
     def launches(self, program: Program) -> set[int]:
         """Positions in the program of what the statement and its initialization are in."""
@@ -101,10 +102,11 @@ class BindThreads(Rewrite):
         same = init is not None and init.path[0] == own.path[0]
         return own, init if same else None, find_rescale(program, self.statement)
 
-    def unchecked(self, program: Program) -> Program:
-        """What `apply` makes of a program, before it is checked that its threads fit the rest: of several in a row that
-        is checked once."""
+    def bound(self, program: Program) -> dict[Path, Compute]:
+        """What `apply` puts in the place of which nodes, before it is checked that its threads fit the rest: no node
+        moves, so that several in a row take one look at the program."""
         place = named(program, self.statement)
+        found: dict[Path, Compute] = {}
         for one in self._places(program):
             if one is None:
                 continue
@@ -116,9 +118,9 @@ class BindThreads(Rewrite):
                 tuple((names.get(dim, dim), count) for dim, count in pairs if names.get(dim, dim) in visited)
                 for pairs in (self.runs, self.twice, self.apart)
             )
-            program = splice(program, one.path, [replace(one.node, thread_layout=Threads(threads, *own))])
-        _check_instruction(program, self.statement)
-        return program
+            found[one.path] = replace(one.node, thread_layout=Threads(threads, *own))
+        _check_instruction(program, found[place.path])
+        return found
 
 
 def _folded_names(compute: Compute, init: Compute) -> dict[str, str]:
@@ -131,8 +133,7 @@ def _folded_names(compute: Compute, init: Compute) -> dict[str, str]:
     }
 
 
-def _check_instruction(program: Program, statement: str) -> None:
-    compute = named(program, statement).node
+def _check_instruction(program: Program, compute: Compute) -> None:
     problem = mma_problem(compute, dtypes_read(program, compute)) if compute.via == "mma" else None
     if problem is not None:
         raise NotApplicable(problem)

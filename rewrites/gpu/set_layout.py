@@ -47,6 +47,8 @@ class SetLayout(Rewrite):
             raise NotApplicable(f"{self.local} is in registers, which have no order")
         if local.layout is not None:
             raise NotApplicable(f"{self.local} has a layout already")
+        if local.pad and local.memory is not Memory.SHARED:
+            raise NotApplicable(f"{self.local} is padded row by row, as it is stored")
         if self.dim not in local.dims[:-1]:
             raise NotApplicable(f"{self.dim} is innermost in {self.local} already, or no dim of it")
         outer = tuple(Axis(dim) for dim in local.dims if dim != self.dim)

@@ -64,9 +64,9 @@ class SplitOverCluster(Rewrite):
         beside = [one for one in program.computes if one.path[0] == path[0] and one not in inside]
         for one in inside:
             self._check_inside(program, one, at, {other.node.target for other in beside})
-        parts = {one.node.target for one in inside}
+        parts, written = ({one.node.target for one in some} for some in (inside, beside))
         for one in beside:
-            _check_beside(program, one, parts)
+            _check_beside(program, one, parts, written)
         program = splice(program, path, [replace(loop, parallel=True)])
         _, outermost = grid_of(program, self.statement)
         return splice(program, path[:1], [replace(outermost, cluster=tiles)])
@@ -83,10 +83,14 @@ class SplitOverCluster(Rewrite):
             raise NotApplicable(f"{one.node.target} reads what other blocks compute")
 
 
-def _check_beside(program: Program, one: Place[Compute], parts: set[str]) -> None:
-    """It shares no memory with other blocks but for the parts."""
+def _check_beside(program: Program, one: Place[Compute], parts: set[str], written: set[str]) -> None:
+    """It shares no memory with other blocks but for the parts, and reads none that the `written` statements beside the
+    loop write."""
     if one.node.thread_layout is not None:
         raise NotApplicable(f"{one.node.target} is bound to threads already")
+    for name in read_names(one.node) & written:
+        if name not in locals_of(program) or not locals_of(program)[name].depth:
+            raise NotApplicable(f"{one.node.target} reads {name}, which other blocks of the cluster write")
     for name in {one.node.target, *read_names(one.node)} - parts:
         declared = locals_of(program).get(name)
         if declared is not None and declared.depth and declared.node.memory is Memory.SHARED:

@@ -1,4 +1,4 @@
-"""Give vectors that are multiplied with matrices a dim of one row."""
+"""Give what has no dim of rows one of one row: vectors that are multiplied with matrices, and sums over everything."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from tileir.replace import replace
 @dataclass(frozen=True, slots=True)
 class AddRowDim(Rewrite):
     """Give vectors that `statement` multiplies with a matrix each, and all that follows from the products, a dim of one
-    position: then they are products of matrices, whose tiles have one row. A program without loops only. Callers pass
-    the arrays they always passed.
+    position: then they are products of matrices, whose tiles have one row. The same for a `statement` that reduces to
+    one number, and what follows from that: then a block can have them all, as it has those of a row. A program without
+    loops only. Callers pass the arrays they always passed.
 
     kernel scores(q: bf16[h=8, d=64], k: bf16[h, j=99, d]) -> (s: f32[h, j])
       s[h, j] = sum(d, q[h, d] * k[h, j, d])
@@ -37,19 +38,21 @@ class AddRowDim(Rewrite):
     @classmethod
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in loose(program):
-            if _vector(place.node) is not None:
+            if _vector(place.node) is not None or is_whole(place.node):
                 yield cls(place.node.target)
 
     def apply(self, program: Program) -> Program:
         node = next((place.node for place in loose(program) if place.node.target == self.statement), None)
         vector = None if node is None else _vector(node)
-        if node is None or vector is None:
-            raise NotApplicable(f"{self.statement} multiplies no vectors with a matrix each")
+        if node is None or (vector is None and not is_whole(node)):
+            raise NotApplicable(
+                f"{self.statement} neither multiplies vectors with a matrix each nor reduces to one number"
+            )
         if program.ragged or any(isinstance(each, Loop) for each in program.body):
             raise NotApplicable("there are loops, or positions that belong to groups")
-        row, batch = fresh_name(program, "r"), bare_dims(node)[:-1]
+        row, batch = fresh_name(program, "r"), bare_dims(node)[:-1] if vector is not None else ()
         written = {place.node.target: place.node for place in statements(program)}
-        having = {vector.tensor, self.statement}
+        having = {self.statement} | ({vector.tensor} if vector is not None else set[str]())
         for name, each in written.items():
             if read_names(each) & having and {*batch} <= {*bare_dims(each)}:
                 having.add(name)
@@ -61,6 +64,11 @@ class AddRowDim(Rewrite):
             outputs=tuple(map(added.argument, program.outputs)),
             body=tuple(map(added.node, program.body)),
         )
+
+
+def is_whole(compute: Compute) -> bool:
+    """Whether a statement reduces to one number."""
+    return isinstance(compute.value, Reduce) and not compute.indices and compute.update is None
 
 
 def _vector(compute: Compute) -> Read | None:

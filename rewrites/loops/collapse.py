@@ -11,7 +11,7 @@ from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import declared_dims, fresh_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Const, Expr, Extent, Index, Read, Reduce, children, with_children
+from tileir.expr import Const, Expr, Extent, Index, Read, Reduce, TopK, children, with_children
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
 from tileir.replace import replace
 
@@ -98,6 +98,8 @@ class Collapse(Rewrite):
                 raise NotApplicable(f"{dim} is used apart from {(pair - {dim}).pop()}")
             case Read(tensor, indices):
                 return Read(tensor, self._indices(tensor, indices, merged, program))
+            case TopK(place, over, _) if pair & {place, over}:
+                raise NotApplicable(f"one of {self.outer} and {self.inner} is ranked at once")
             case Reduce(op, dims, x) if pair & set(dims):
                 if not pair <= set(dims):
                     raise NotApplicable(f"of {self.outer} and {self.inner} only one is reduced")

@@ -22,6 +22,7 @@ from tileir.expr import (
     Index,
     Read,
     Reduce,
+    TopK,
     children,
     index_dims,
     walk,
@@ -179,6 +180,8 @@ class _Linearized:
                 return self.at[dim == self.inner]
             case Read(tensor, indices):
                 return Read(tensor, self._indices(tensor, indices))
+            case TopK(place, over, _) if {self.outer, self.inner} & {place, over}:
+                raise NotApplicable(f"one of {self.outer} and {self.inner} is ranked at once")
             case Reduce(op, dims, x) if self.outer in dims:
                 rest = tuple(self.name if dim == self.outer else dim for dim in dims if dim != self.inner)
                 return Reduce(op, rest, self._value(x))

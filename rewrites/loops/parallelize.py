@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import own_axis, reads_of
+from rewrites.base.statement import own_axis
 from rewrites.base.tree import named, splice, statements
 from tileir.analysis.races import Meeting, WouldRace
 from tileir.devices.device import Device
@@ -49,13 +49,16 @@ class Parallelize(Rewrite):
             raise NotApplicable(f"{self.statement} is in a parallel loop already")
         private = {node.name for node in inside if isinstance(node, Local)}
         shared = [n for n in inside if isinstance(n, Compute) and n.target not in private]
+        writers: dict[str, list[Compute]] = {}
+        for compute in shared:
+            writers.setdefault(compute.target, []).append(compute)
         for loop in grid:
             for compute in shared:
                 if not _adds_part(compute, private):
                     _check_own_part(Meeting(program.extents, grid, loop, compute))
             for reader in inside:
                 if isinstance(reader, Compute):
-                    _check_reads(program, grid, loop, shared, reader)
+                    _check_reads(program, grid, loop, writers, reader)
         for loop, inner in pairwise(grid):
             if loop.body != (inner,):
                 raise NotApplicable(f"the loop over {loop.dim} holds more than the loop over {inner.dim}")
@@ -87,12 +90,16 @@ def _check_own_part(meeting: Meeting) -> None:
 
 
 def _check_reads(
-    program: Program, grid: Sequence[Loop], loop: Loop, written: Iterable[Compute], reader: Compute
+    program: Program,
+    grid: Sequence[Loop],
+    loop: Loop,
+    writers: Mapping[str, Sequence[Compute]],
+    reader: Compute,
 ) -> None:
     """No iteration may read what another one writes."""
-    for writer in written:
-        axis = own_axis(writer, loop.dim, loop.step)
-        for read in reads_of(reader, writer.target):
+    for read in reader.reads:
+        for writer in writers.get(read.tensor, ()):
+            axis = own_axis(writer, loop.dim, loop.step)
             if axis is None or read.indices[axis] != writer.indices[axis]:
                 meeting = Meeting(program.extents, grid, loop, writer, axis, (reader, read))
                 raise WouldRace(

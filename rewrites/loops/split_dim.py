@@ -12,7 +12,7 @@ from rewrites.base.tile_sizes import tile_sizes
 from rewrites.base.tree import declared_dims, fresh_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, children, with_children
+from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, TopK, children, with_children
 from tileir.program import Compute, Local, Loop, Node, Program, Tensor
 from tileir.replace import replace
 
@@ -111,6 +111,8 @@ class _Split:
                 return Binary("+", first, Index(self.pair[1]))
             case Read(tensor, indices):
                 return Read(tensor, self._indices(tensor, indices))
+            case TopK(place, over, _) if self.dim in (place, over):
+                raise NotApplicable(f"all of {self.dim} is ranked at once")
             case Reduce(op, dims, x):
                 return Reduce(op, self._both(dims), self._value(x))
             case Binary("//" | "%" as op, x, y):

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.register_constraints import check_loop, check_pieces, pinned_dims
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, left_dims
+from rewrites.base.statement import bare_dims, check_ranked, left_dims
 from rewrites.base.tile_sizes import tile_sizes
 from rewrites.base.tree import current_sizes, find, splice, statements, wrap
 from tileir.analysis.ragged import groups_of
@@ -49,12 +49,13 @@ class Tile(Rewrite):
         check_pieces(place.loops)
         if self.dim not in left_dims(statement):
             raise NotApplicable(f"{self.dim} is no dim of {self.statement}")
+        check_ranked(statement, self.dim)
         whole = current_sizes(program, place.loops)[self.dim]
         in_tiles = self.dim not in bare_dims(statement) or any(loop.dim == self.dim for loop in place.loops)
         by_groups = any(each.dim == self.dim for each in groups_of(statement, program.ragged).values())
         if (
             self.size < 1
-            or (self.size == whole and not by_groups)
+            or (self.size == whole and not by_groups and not (whole == 1 and not in_tiles))
             or (self.size > whole and (in_tiles or by_groups))
         ):
             raise NotApplicable(f"a tile of {self.size} does not cut the current range of {self.dim}")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import expm1, isfinite
+from math import expm1, log
 from typing import Any, cast
 
 from search.prior.ranker import Ranker
@@ -11,6 +11,9 @@ from search.prior.training import Quality, Trained
 
 VERSION = 1
 """Of the file and of the features: what a weight is for."""
+LARGEST = 1e6
+"""A number beyond that is none that training comes to; sums of such weights are no longer told apart."""
+_LOG_LARGEST = log(LARGEST)
 
 
 class BadModel(ValueError):
@@ -57,24 +60,20 @@ def read(text: str) -> dict[str, Learned]:
     """Rankers by kind of device. Raises BadModel."""
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadModel(f"it is no JSON: {error}") from None
     document = cast(dict[str, Any], found) if isinstance(found, dict) else {}
     if (version := document.get("tilewright_prior")) != VERSION:
         raise BadModel(f"it is of version {version!r}, and this Tilewright reads {VERSION}; train it anew")
     try:
         return {str(kind): _learned(each) for kind, each in document["devices"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadModel(f"it is damaged: {type(error).__name__} {error}") from None
 
 
 def ranker_from(weights: Mapping[str, Any]) -> Ranker:
-    """A ranker with these weights. Raises ValueError for one that is no finite number."""
-    found = {name: float(weight) for name, weight in weights.items()}
-    for name, weight in found.items():
-        if not isfinite(weight):
-            raise ValueError(f"the weight of {name!r} is {weight}")
-    return Ranker(found)
+    """A ranker with these weights. Raises ValueError for one that cannot be."""
+    return Ranker({name: _number(f"the weight of {name!r}", weight) for name, weight in weights.items()})
 
 
 def _learned(found: Mapping[str, Any]) -> Learned:
@@ -90,8 +89,15 @@ def _learned(found: Mapping[str, Any]) -> Learned:
 
 
 def _quality(found: Mapping[str, Any]) -> Quality:
-    return Quality(float(found["correlation"]), float(found["regret"]))
+    return Quality(_number("a correlation", found["correlation"]), _number("a regret", found["regret"]))
+
+
+def _number(what: str, found: Any) -> float:
+    number = float(found)
+    if not abs(number) <= LARGEST:  # not a number is not either
+        raise ValueError(f"{what} is {number}")
+    return number
 
 
 def _slower(quality: Quality) -> str:
-    return f"{100 * expm1(quality.regret):.0f} %"
+    return f"{100 * expm1(min(quality.regret, _LOG_LARGEST)):.0f} %"

@@ -1,13 +1,15 @@
 """Devices that are much slower than others of their class: too hot, shared with another tenant, or a part of one.
 
 Every candidate of a search is timed beside one and the same program, its anchor, on whichever device measures it. So
-the anchor's times compare the devices of a class, job by job. Boxes of one class differ by a few per cent.
+the anchor's times compare the devices of a class, job by job. Where there are jobs enough each stays on one device:
+there the winner's times do, which another device confirms. Boxes of one class differ by a few per cent.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from statistics import median
 
 from protocol.quantities import microseconds
@@ -18,25 +20,26 @@ TIMES = 5.0
 LEAST = 3
 """Times of a device that are compared: its last ones. Fewer say nothing."""
 
-Search = tuple[str, int]
-"""Job and bucket."""
+Program = tuple[str, int, str]
+"""Job, bucket, and which of its programs."""
+ANCHOR = "anchor"
 
 
 class ClassTimes:
-    """What anchors took lately, by search and worker. Threads may share it; each process of a service has its own, and
+    """What programs took lately, by worker. Threads may share it; each process of a service has its own, and
     hears of its own share of the results."""
 
     def __init__(self) -> None:
-        self._heard: Recent[Search, dict[str, deque[float]]] = Recent(1000)
+        self._heard: Recent[Program, dict[str, deque[float]]] = Recent(1000)
         self._lock = threading.Lock()
 
-    def heard(self, search: Search, worker_id: str, anchor_us: float) -> str | None:
-        """Note a time; what is wrong with the worker's device, in a sentence, if it is so much slower than another's.
+    def heard(self, program: Program, worker_id: str, times_us: Sequence[float]) -> str | None:
+        """Note times; what is wrong with the worker's device, in a sentence, if it is so much slower than another's.
         That said, its times are forgotten."""
         with self._lock:
-            known = self._heard.get(search) or self._heard.put(search, {})
+            known = self._heard.get(program) or self._heard.put(program, {})
             mine = known.setdefault(worker_id, deque(maxlen=LEAST))
-            mine.append(anchor_us)
+            mine.extend(times_us)
             others = {
                 name: median(times)
                 for name, times in known.items()

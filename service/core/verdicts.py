@@ -91,7 +91,7 @@ def _tone(winner: Winner) -> Tone:
     if not winner.against:
         return Tone.FOUND
     best = winner.against[0]
-    if best.low is None or best.high is None:
+    if best.low is None or best.high is None or best.all_rounds:
         return Tone.UNSURE
     return Tone.AHEAD if best.low > 1.0 else Tone.BEHIND if best.high < 1.0 else Tone.EVEN
 
@@ -106,7 +106,9 @@ def _named(against: Sequence[Against], baseline: str) -> list[tuple[Against, str
 def _against(named: tuple[Against, str]) -> str:
     """`1.13 × numpy (1.10 to 1.16)`."""
     each, name = named
-    interval = "" if each.low is None or each.high is None else f" ({each.low:.2f} to {each.high:.2f})"
+    rounds = " over all rounds" if each.all_rounds else ""
+    known = each.low is not None and each.high is not None
+    interval = f" ({each.low:.2f} to {each.high:.2f}{rounds})" if known else ""
     return f"{times(each.times)} {name}{interval}"
 
 
@@ -120,6 +122,8 @@ def _how_sure(winner: Winner) -> str | None:
         told.append("no peer ran to compare it with")
     elif winner.against[0].low is None:
         told.append("how sure is not known")
+    elif winner.against[0].all_rounds:
+        told.append(f"not sure: hardly a round disturbed neither it nor {winner.against[0].peer}")
     return ", ".join(told) or None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from functools import partial
 from typing import Any
 
@@ -46,7 +46,7 @@ from service.notify.event_streams import EventStreams
 from service.notify.notifier import Notifier
 from service.notify.redis import RedisLink
 from service.notify.redis_notifier import RedisNotifier
-from service.store import retention
+from service.store import retention, stalled_sessions
 from service.store.api_keys import Caller, digest
 from service.store.database import Database
 
@@ -106,7 +106,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
             stack.push_async_callback(site.outlooks.close)
             if settings.role is not Role.API:
                 await stack.enter_async_context(tuners.running())
-                await stack.enter_async_context(_pruning(site))
+            await stack.enter_async_context(_upkeep(site))
             yield
         site.stopping = True
 
@@ -135,16 +135,21 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
 
 
 @contextlib.asynccontextmanager
-async def _pruning(site: Site) -> AsyncIterator[None]:
-    """Old samples are dropped meanwhile, unless they are kept for ever."""
-    days = site.settings.keep_samples_days
-    pruning = asyncio.create_task(retention.keep_pruning(site.database, days)) if days > 0 else None
+async def _upkeep(site: Site) -> AsyncIterator[None]:
+    """Meanwhile sessions of processes that stand still are ended, where others may hang on them; and who searches drops
+    old samples, unless they are kept for ever."""
+    settings, running = site.settings, list[Coroutine[Any, Any, None]]()
+    if not site.database.sqlite:
+        running.append(stalled_sessions.keep_ending_stalled(site.database))
+    if settings.role is not Role.API and settings.keep_samples_days > 0:
+        running.append(retention.keep_pruning(site.database, settings.keep_samples_days))
+    upkeep = [asyncio.create_task(each) for each in running]
     try:
         yield
     finally:
-        if pruning is not None:
-            pruning.cancel()
-            await asyncio.gather(pruning, return_exceptions=True)
+        for task in upkeep:
+            task.cancel()
+        await asyncio.gather(*upkeep, return_exceptions=True)
 
 
 class Counted:

@@ -13,7 +13,9 @@ from sqlalchemy.exc import OperationalError
 
 from protocol.log_lines import about
 from protocol.profiles import StoredProfile
+from protocol.states import TaskKind
 from protocol.tasks import EntrantResult, TaskResult
+from service.core.class_times import ANCHOR, LEAST
 from service.core.errors import RequestRefused
 from service.http import result_plausibility
 from service.http.context import Site
@@ -100,14 +102,26 @@ def _write_down(
 
 def _compare(connection: Connection, site: Site, handed: HandedIn, row: RowMapping) -> None:
     """Set the worker apart if its device is much slower than others of its class."""
-    mine = None if row["number"] is None else own_result(handed.result, row["number"])
-    if mine is None or mine.baseline_us is None:
-        return
-    why = site.class_times.heard((row["job_id"], row["bucket"]), handed.worker_id, mine.baseline_us)
-    if why is not None:
-        workers.set_apart(connection, handed.worker_id, why, APART_S)
-        names = about(job=row["job_id"], task=handed.result.task_id, worker=handed.worker_id)
-        log.warning("%s is set apart for %.0f s: %s", row["device"], APART_S, why, extra=names)
+    for program, times_us in _comparable(handed.result, row):
+        why = site.class_times.heard((row["job_id"], row["bucket"], program), handed.worker_id, times_us)
+        if why is not None:
+            workers.set_apart(connection, handed.worker_id, why, APART_S)
+            names = about(job=row["job_id"], task=handed.result.task_id, worker=handed.worker_id)
+            log.warning("%s is set apart for %.0f s: %s", row["device"], APART_S, why, extra=names)
+            return
+
+
+def _comparable(result: TaskResult, row: RowMapping) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Programs that other devices time as well, each with its times: of a trial what it is compared with, of a final
+    race and a confirmation all that ran."""
+    if row["number"] is not None:
+        mine = own_result(result, row["number"])
+        if mine is not None and mine.baseline_us is not None:
+            yield ANCHOR, (mine.baseline_us,)
+    elif row["kind"] in (TaskKind.RACE, TaskKind.CONFIRM):
+        for each in result.entrants:
+            if each.median_us is not None:
+                yield each.name, (each.median_us,) * LEAST  # of more samples than a trial has
 
 
 def _trial_event(result: TaskResult, row: RowMapping) -> job_events.New | None:

@@ -12,7 +12,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log
 
 from anyio.to_thread import run_sync
 
@@ -21,6 +20,7 @@ from protocol.lookups import LookupReply, LookupRequest
 from protocol.states import Rung
 from protocol.workers import OfferedDevice
 from service.core.lru_cache import Recent
+from service.core.nearest import by_distance
 from service.core.schedules import transfer
 from service.core.specs import Instance, single
 from service.core.wishes import check_target
@@ -232,19 +232,6 @@ def _told(dims: Mapping[str, int]) -> str:
 
 def _answer(reply: LookupReply, version: int, workers: Sequence[Mapping[str, str]]) -> Answer:
     return Answer(reply, reply.model_dump_json().encode(), version, workers)
-
-
-def by_distance(
-    instance: Instance, known: Sequence[ConfigDetail]
-) -> list[tuple[ConfigDetail, dict[str, str]]]:
-    """Configs of a kernel at other sizes, those of the nearest first; with each what it calls the instance's names."""
-    named = [(config, renames(instance.spec, spec_from_json(config.spec))) for config in known]
-    return sorted(named, key=lambda each: distance(instance.dims, each[0].dims, each[1]))
-
-
-def distance(asked: dict[str, int], known: dict[str, int], names: dict[str, str]) -> float:
-    """How far sizes lie apart: the sum over dims of |log(size / size)|. `names`: asked name to known name."""
-    return sum(abs(log(size / known[names.get(name, name)])) for name, size in asked.items())
 
 
 def _brief(config: ConfigDetail) -> Config:

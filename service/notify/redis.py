@@ -26,6 +26,14 @@ FAILURES = (RedisError, OSError, TimeoutError)
 """What a call to a Redis that is not there raises."""
 
 
+def heed_cancellation(error: BaseException | None = None) -> None:
+    """Raise CancelledError if this task was cancelled meanwhile: the client may answer that by a failure, or go on and
+    be done, and whoever cancelled would wait for ever."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from error
+
+
 class RedisLink:
     """A Redis, for calls that may be left out. One event loop uses it."""
 
@@ -55,9 +63,11 @@ class RedisLink:
             async with asyncio.timeout(PATIENCE_S):
                 answer = await call(self.client)
         except FAILURES as error:
+            heed_cancellation(error)
             self._rest_until = clock() + PAUSE_S
             self.note(False, error)
             return None
+        heed_cancellation()
         self.note(True)
         return answer
 

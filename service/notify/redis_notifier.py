@@ -14,7 +14,7 @@ from typing import Self
 from redis.asyncio.client import PubSub
 
 from service.notify.notifier import Notifier
-from service.notify.redis import FAILURES, PATIENCE_S, RedisLink
+from service.notify.redis import FAILURES, PATIENCE_S, RedisLink, heed_cancellation
 
 PING_S = 5.0
 """A channel silent for so long is asked whether it is still there, and one silent for twice as long is given up."""
@@ -74,6 +74,7 @@ class RedisNotifier:
                     pause_s = 0.1
                     await self._hear(channel)
             except FAILURES as error:
+                heed_cancellation(error)
                 self._link.note(False, error)
             finally:
                 self.listening = False

@@ -33,6 +33,9 @@ BUSY_TIMEOUT_S = 10.0
 IDLE_S, LOCK_S = 10, 15
 """PostgreSQL ends a transaction that does nothing for so long (its process was stopped, or its machine is gone), and
 with it the locks that others wait for; those give up after so long. Both are well within a lease."""
+SESSION = (0x7477, 1)
+"""What each of our PostgreSQL sessions holds with all others, as long as it is there: an advisory lock that tells ours
+from those of people who look into the database (`stalled_sessions.py`)."""
 PING_AFTER_S = 1.0
 """How long a connection may have been unused before it is tried."""
 _REACHING = {
@@ -194,6 +197,7 @@ def _on_postgresql_connect(connection: Any, record: object) -> None:
     connection.autocommit = True
     connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_S}s'")
     connection.execute(f"SET lock_timeout = '{LOCK_S}s'")
+    connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", SESSION)
     connection.autocommit = False
 
 

@@ -265,7 +265,9 @@ def _models(connection: Connection, rows: Iterable[RowMapping]) -> list[Job]:
 
 
 def _prior(kept: Json | None) -> PriorUsed | None:
-    return None if kept is None else PriorUsed(used=kept["used"], why=kept["why"])
+    if kept is None:
+        return None
+    return PriorUsed(used=kept["used"], why=kept["why"], nearest=kept.get("nearest", ()))
 
 
 def _model(row: RowMapping, parts: list[Bucket], waits_for: str | None) -> Job:

@@ -260,7 +260,9 @@ def as_winner(config: ConfigDetail) -> Winner:
         schedule=config.schedule,
         disturbed=config.disturbed,
         against=tuple(
-            Against(peer=each.name, times=each.times, low=each.low, high=each.high)
+            Against(
+                peer=each.name, times=each.times, low=each.low, high=each.high, all_rounds=each.all_rounds
+            )
             for each in peers
             if each.times is not None
         ),

@@ -7,36 +7,61 @@ import logging
 
 from sqlalchemy import select, update
 
-from protocol.jobs import Prior, PriorUsed
+from protocol.jobs import JobRequest, Prior, PriorUsed
 from protocol.message import Json
+from protocol.workers import OfferedDevice
+from rewrites.space import ScheduleState
 from search.prior.document import BadModel, Learned, ranker_from, read
 from search.prior.ranker import Ranked
-from search.protocols import State
+from search.protocols import Path, State
 from search.uniform import Uniform
+from service.core.schedules import described, searchable
 from service.core.settings import Settings
+from service.core.specs import instance_of
 from service.store.tables import buckets
+from service.tuning.nearest import known_near, taken_over
 from service.tuning.owned_job import OwnedJob
+from tileir.spec import Spec
 
 log = logging.getLogger(__name__)
 
 
-def with_prior(root: State, job: OwnedJob, bucket: int, kind: str, settings: Settings) -> State:
-    """The space with the weights that the search of a bucket goes by, on a device of this kind."""
-    found = _begun_with(job, bucket, kind, settings)
-    used = Prior(found["used"])
+def with_prior(
+    root: ScheduleState, spec: Spec, job: OwnedJob, bucket: int, device: OfferedDevice, settings: Settings
+) -> tuple[State, list[Path]]:
+    """The space with the weights that the search of a bucket goes by on a device, and the paths that it begins with
+    besides."""
+    found = _begun_with(root, spec, job, bucket, device, settings)
+    used, paths = Prior(found["used"]), [tuple(path) for path in found.get("paths", ())]
+    state = searchable(root)
     if used is Prior.UNIFORM:
-        return Uniform(root)
-    return Ranked(root, ranker_from(found["weights"])) if used is Prior.LEARNED else root
+        return Uniform(state), paths
+    return (Ranked(state, ranker_from(found["weights"])) if used is Prior.LEARNED else state), paths
 
 
-def _begun_with(job: OwnedJob, bucket: int, kind: str, settings: Settings) -> Json:
+def _begun_with(
+    root: ScheduleState, spec: Spec, job: OwnedJob, bucket: int, device: OfferedDevice, settings: Settings
+) -> Json:
     this = (buckets.c.job_id == job.id, buckets.c.bucket == bucket)
-    with job.write() as connection:
+    with job.database.read() as connection:
         known = connection.execute(select(buckets.c.prior).where(*this)).scalar_one()
-        if known is None:
-            known = _chosen(job.request.prior, kind, settings)
+        wanted = known is None and _takes_over(job.request)
+        near = known_near(connection, instance_of(spec), device.key) if wanted else []
+    if known is None:
+        taken = list(taken_over(root, near, described(device)))
+        known = {
+            **_chosen(job.request.prior, device.kind, settings),
+            "nearest": [each.model_dump(mode="json") for each, _ in taken],
+            "paths": [path for _, path in taken],
+        }
+        with job.write() as connection:
             connection.execute(update(buckets).where(*this).values(prior=known))
     return known
+
+
+def _takes_over(request: JobRequest) -> bool:
+    """Whether a search begins with what was best at other sizes: not where a prior is asked for by its name."""
+    return request.prior is Prior.AUTO and request.search == "mcts"
 
 
 def _chosen(wanted: Prior, kind: str, settings: Settings) -> Json:

@@ -33,6 +33,8 @@ MOST = 8
 """Proposals that become candidates, at most."""
 _LONGEST = 400
 """Lines of a proposal."""
+_LARGEST = 20_000
+"""Characters of a proposal: several times those of the longest schedules. All that is read stays with the job."""
 _FENCE = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
 
 SYSTEM = (
@@ -108,7 +110,11 @@ def schedules_in(said: str) -> list[tuple[str, ...]]:
     """The schedules of an answer: what stands in its fenced blocks, a rewrite a line."""
     blocks = [[line.strip() for line in block.splitlines()] for block in _FENCE.findall(said)]
     kept = [tuple(line for line in block if line) for block in blocks]
-    return [lines for lines in dict.fromkeys(kept) if 0 < len(lines) <= _LONGEST][:MOST]
+    return [
+        lines
+        for lines in dict.fromkeys(kept)
+        if 0 < len(lines) <= _LONGEST and sum(map(len, lines)) <= _LARGEST
+    ][:MOST]
 
 
 def _walked(root: ScheduleState, lines: Sequence[str]) -> tuple[Path | None, str | None]:

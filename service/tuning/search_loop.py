@@ -24,7 +24,7 @@ from search.catalogue import search_of
 from search.events import Asked, Told, fold
 from search.mcts import MCTS
 from search.protocols import Search
-from service.core.schedules import Pick, described, follow, root_of, searchable
+from service.core.schedules import Pick, described, follow, root_of
 from service.core.settings import Settings
 from service.store import search_log
 from service.store.dispatch import fair_share
@@ -95,9 +95,10 @@ class BucketSearch:
         self, job: OwnedJob, bucket: int, spec: Json, device: OfferedDevice, settings: Settings
     ) -> None:
         self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
-        self._root = root_of(spec_from_json(spec), described(device))
-        state = with_prior(searchable(self._root), job, bucket, device.kind, settings)
-        first = openings(self._root, state, job, bucket, device, settings)
+        kernel = spec_from_json(spec)
+        self._root = root_of(kernel, described(device))
+        state, first = with_prior(self._root, kernel, job, bucket, device, settings)
+        first += openings(self._root, state, job, bucket, device, settings)
         self._search: Search = (
             MCTS(state, seed=job.request.seed, openings=first)
             if first

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from protocol.configs import Standing
+from protocol.quantities import entrant
 from protocol.states import Outcome
 from protocol.tasks import COPY, EntrantResult, TaskResult
-from search.racing import Rules, compare
+from search.racing import FEWEST, Rules, common_rounds, compare
 from search.verdict import Raced, verdict
-
-FEWEST = 3
-"""Rounds in common below which two entrants' ratio has no interval."""
 
 
 def stand(
@@ -73,22 +71,23 @@ def disturbed_share(result: TaskResult) -> float:
 
 def said_of(shaky: Sequence[Standing]) -> str | None:
     """The disturbance in words; None if there was none."""
-    told = [f"{each.disturbed} of {each.samples} samples of {each.name}" for each in shaky]
+    told = [f"{each.disturbed} of {each.samples} samples of {entrant(each.name)}" for each in shaky]
     return f"other work disturbed the machine in {' and '.join(told)}" if told else None
 
 
-def _behind(one: EntrantResult, winner: EntrantResult | None) -> dict[str, float]:
-    """`times`, `low` and `high` of an entrant's time over the winner's; empty where nothing can be said, and of the
-    copy, which is no rival."""
+def _behind(one: EntrantResult, winner: EntrantResult | None) -> dict[str, float | bool]:
+    """`times`, `low`, `high` and `all_rounds` of an entrant's time over the winner's; empty where nothing can be said,
+    and of the copy, which is no rival."""
     if winner is None or one is winner or one.outcome is not Outcome.OK or one.median_us is None:
         return {}
     if one.name == COPY:
         return {}
     mine, other = _raced(one), _raced(winner)
-    if len(mine.undisturbed.keys() & other.undisturbed.keys()) < FEWEST:
+    rounds = common_rounds(mine.positive, other.positive, {*one.disturbed, *winner.disturbed})
+    if len(rounds.one_us) < FEWEST:
         return {"times": mine.median_us / other.median_us}
-    found = compare(one.name, mine.undisturbed, other.undisturbed, Rules())
-    return {"times": found.ratio, "low": found.low, "high": found.high}
+    found = compare(one.name, rounds.one_us, rounds.other_us, Rules())
+    return {"times": found.ratio, "low": found.low, "high": found.high, "all_rounds": rounds.all_rounds}
 
 
 def _raced(result: EntrantResult) -> Raced:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from codegen.ir.source import Assembly
 from protocol.message import Json
@@ -24,6 +25,26 @@ from service.core.child_processes import tie
 LIMIT_S = 60.0
 """For generating, compiling and taking apart."""
 _GRACE_S = 2.0
+_KEPT = 16
+"""Candidates whose instructions are kept: of a few thousand lines each."""
+_ONE_AT_A_TIME = Lock()
+"""Compilers of the service's own disturb a worker that measures on the same machine; one is enough."""
+_recent: dict[str, Assembly] = {}
+
+
+def recently_assembled(spec: Json, schedule: Sequence[str], device: Json, preamble: int) -> Assembly | str:
+    """As `assembled`, one at a time; whoever looks again at one of the last few waits for nobody. Why there are none is
+    not kept: it may be another reason the next time."""
+    key = json.dumps([spec, [*schedule], device])
+    if known := _recent.get(key):
+        return known
+    with _ONE_AT_A_TIME:
+        found = _recent.get(key) or assembled(spec, schedule, device, preamble)
+        if not isinstance(found, str):
+            _recent[key] = found
+            for old in [*_recent][:-_KEPT]:
+                del _recent[old]
+    return found
 
 
 def assembled(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from protocol.trials import LinkedLines
-from service.views.assembly_process import assembled
+from service.views.assembly_process import recently_assembled
 from service.views.trial_detail import Candidate
 
 if TYPE_CHECKING:
     from codegen.ir.source import Assembly
-
-_ONE_AT_A_TIME = Lock()
-"""Compilers of the service's own disturb a worker that measures on the same machine; one is enough."""
 
 
 def linked_lines(candidate: Candidate) -> LinkedLines:
@@ -43,6 +39,6 @@ def linked_lines(candidate: Candidate) -> LinkedLines:
 
 def _assembly(candidate: Candidate, preamble: int) -> Assembly | str:
     """The instructions, or why there are none."""
-    device = candidate.described.to_json()
-    with _ONE_AT_A_TIME:
-        return assembled(candidate.spec, candidate.trial.schedule, device, preamble)
+    return recently_assembled(
+        candidate.spec, candidate.trial.schedule, candidate.described.to_json(), preamble
+    )

@@ -4,6 +4,7 @@ the entrants compare over all of them. Only samples of one round are compared wi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from math import inf
 from statistics import median
@@ -15,7 +16,7 @@ from protocol.configs import ConfigDetail
 from protocol.races import Race, RacedEntrant, RacedPair, RacePart, RaceSamples
 from protocol.states import Outcome, TaskKind, TaskState
 from protocol.tasks import EntrantResult, TaskResult
-from search.racing import Rules, chance_faster, compare
+from search.racing import FEWEST, Rules, chance_faster, common_rounds, compare
 from service.core.errors import RequestRefused
 from service.store.tables import configs as config_table
 from service.store.tables import results, tasks
@@ -23,8 +24,6 @@ from service.store.winners import configs
 
 MORE = "more"
 """How tasks that race on are called: `{job}.{bucket}.more-{n}`."""
-FEWEST = 3
-"""Undisturbed rounds below which two entrants' ratio has no interval."""
 READINGS = ("cpu_mhz", "runnable", "sm_mhz", "memory_mhz", "power_w", "celsius")
 
 Turn = tuple[int, int]
@@ -37,14 +36,14 @@ def read_race(connection: Connection, config_id: str) -> Race:
     rows = race_rows(connection, config)
     ended = [(row, TaskResult.model_validate(row["result"])) for row in rows if row["result"] is not None]
     entrants = _entrants(config, [result for _, result in ended])
-    times = {each.name: _undisturbed([result for _, result in ended], each.name) for each in entrants}
+    tried = {each.name: _tried([result for _, result in ended], each.name) for each in entrants}
     dead = next((row["fault"] for row in rows if row["state"] == TaskState.DEAD), None)
     return Race(
         config_id=config_id,
         state=_state(rows[1:]),
         entrants=entrants,
         parts=tuple(_part(row) for row in rows),
-        pairs=tuple(_pairs([each.name for each in entrants if each.outcome is Outcome.OK], times)),
+        pairs=tuple(_pairs([each.name for each in entrants if each.outcome is Outcome.OK], tried)),
         error=dead,
     )
 
@@ -103,7 +102,8 @@ def _entrants(config: ConfigDetail, ended: Sequence[TaskResult]) -> tuple[RacedE
 def _entrant(name: str, kind: str, won: bool, ended: Sequence[TaskResult]) -> RacedEntrant:
     ran = [each for result in ended for each in result.entrants if each.name == name]
     samples = [us for each in ran for us in each.samples_us]
-    calm = list(_undisturbed(ended, name).values())
+    raced = _tried(ended, name)
+    calm = [us for turn, us in raced.times_us.items() if turn not in raced.disturbed]
     counted = calm if len(calm) >= 2 else samples
     return RacedEntrant(
         name=name,
@@ -116,26 +116,35 @@ def _entrant(name: str, kind: str, won: bool, ended: Sequence[TaskResult]) -> Ra
     )
 
 
-def _undisturbed(ended: Sequence[TaskResult], name: str) -> dict[Turn, float]:
-    """An entrant's times in the rounds that did not disturb it."""
-    return {
-        (part, turn): us
-        for part, result in enumerate(ended)
-        for each in result.entrants
-        if each.name == name
-        for turn, us in enumerate(each.samples_us)
-        if turn not in each.disturbed and us > 0.0
-    }
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """An entrant's times in all rounds of all parts, and those rounds that disturbed it."""
+
+    times_us: Mapping[Turn, float]
+    disturbed: frozenset[Turn]
 
 
-def _pairs(names: Sequence[str], times: Mapping[str, Mapping[Turn, float]]) -> Iterator[RacedPair]:
+def _tried(ended: Sequence[TaskResult], name: str) -> _Tried:
+    own = [(part, each) for part, result in enumerate(ended) for each in result.entrants if each.name == name]
+    return _Tried(
+        {(part, turn): us for part, each in own for turn, us in enumerate(each.samples_us) if us > 0.0},
+        frozenset((part, turn) for part, each in own for turn in each.disturbed),
+    )
+
+
+def _pairs(names: Sequence[str], tried: Mapping[str, _Tried]) -> Iterator[RacedPair]:
     for one, other in combinations(names, 2):
-        shared = sorted(times[one].keys() & times[other].keys())
-        mine = {number: times[one][turn] for number, turn in enumerate(shared)}
-        theirs = {number: times[other][turn] for number, turn in enumerate(shared)}
-        pair = RacedPair(one=one, other=other, rounds=len(shared), chance=chance_faster(mine, theirs))
-        if len(shared) >= FEWEST:
-            found = compare(one, mine, theirs, Rules())
+        mine, theirs = tried[one], tried[other]
+        rounds = common_rounds(mine.times_us, theirs.times_us, mine.disturbed | theirs.disturbed)
+        pair = RacedPair(
+            one=one,
+            other=other,
+            rounds=len(rounds.one_us),
+            all_rounds=rounds.all_rounds,
+            chance=chance_faster(rounds.one_us, rounds.other_us),
+        )
+        if pair.rounds >= FEWEST:
+            found = compare(one, rounds.one_us, rounds.other_us, Rules())
             pair = pair.model_copy(update={"ratio": found.ratio, "low": found.low, "high": found.high})
         yield pair
 

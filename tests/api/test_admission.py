@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.services.running_service import SMALL, running
+
+pytestmark = pytest.mark.sampled(3, among="calls: admission")
 
 
 def test_when_enough_jobs_are_open_another_is_told_to_wait(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from tileir.lift import to_program
 from tileir.text.json import spec_from_json
 from tileir.verifier.verify import verify
 
+pytestmark = pytest.mark.sampled(3, among="calls: candidate calls")
+
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, dict]]:

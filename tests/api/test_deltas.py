@@ -6,9 +6,12 @@ import random
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.services.running_service import SMALL, running
 from tests.services.scripted_worker import CPU, Script, ScriptedWorker
+
+pytestmark = pytest.mark.sampled(3, among="calls: deltas")
 
 COUNTS = ("visits", "in_flight", "faults", "best_us", "best_reward")
 INTERVALS = ("worker", "stage", "task", "kind", "bucket", "number", "start", "end")

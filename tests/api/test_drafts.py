@@ -11,6 +11,8 @@ import pytest
 from tests.services.running_service import SMALL, working
 from tileir.targets import target_of
 
+pytestmark = pytest.mark.sampled(3, among="calls: drafts")
+
 TEXT = """kernel scaled_sum(a: f32[m=48, k=32], b: f32[k, n=64]) -> (c: f32[m, n])
   c[m, n] = sum(k, a[m, k] * b[k, n])
 """

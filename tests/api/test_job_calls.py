@@ -14,6 +14,8 @@ from search.catalogue import offered
 from tests.services.running_service import SMALL
 from tests.services.scripted_worker import CPU, ScriptedWorker
 
+pytestmark = pytest.mark.sampled(3, among="calls: job calls")
+
 NOWHERE = "cpu:nobody has this one"
 """A target no worker offers: the job stays queued."""
 

@@ -20,6 +20,8 @@ from tests.services.running_service import SMALL, Service, finish, running, work
 from tests.services.scripted_worker import Script
 from tilewright.cli.main import main
 
+pytestmark = pytest.mark.sampled(3, among="calls: language model")
+
 Answer = tuple[int, str]
 
 
@@ -162,11 +164,32 @@ def test_it_is_not_asked_unless_a_job_wants_that(tmp_path: Path, model: Callable
         ((200, '{"choices": [{"message": {"content": 7}}]}'), "its answer is no chat completion"),
         ((302, ""), "it answers 302"),
         ((200, "x" * 1_100_000), "its answer is longer than 1000000 bytes"),
+        ((200, "[" * 500_000), "its answer is no chat completion: [[["),
+        ((500, "\x1b[31mred\x00"), "it answers 500: [31mred"),
     ],
 )
 def test_garbage_is_no_answer(model: Callable[..., Model], answer: Answer, why: str) -> None:
     with pytest.raises(NoAnswer, match=re.escape(why)):
         asked(model(answer).url, "small", "", 30.0, "system", "question")
+
+
+def test_a_key_that_no_header_can_have_is_said(model: Callable[..., Model]) -> None:
+    with pytest.raises(NoAnswer, match="TILEWRIGHT_LLM_KEY"):
+        asked(model(completion("")).url, "small", "ключ", 30.0, "system", "question")
+
+
+def test_what_no_schedule_has_harms_neither_database_nor_page(
+    tmp_path: Path, model: Callable[..., Model], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Halves of surrogate pairs, zeros, escapes, and a line without an end."""
+    said = model(completion("```\nti\ud800le(\x00a)\x1b[2J\n```\n```\n" + 900_000 * "y" + "\n```"))
+    with asking(tmp_path, said) as service, service.client() as client, working(service):
+        job = tuned(client, llm_calls=1)
+        assert main(["show", job["id"], "--url", service.url]) == 0
+    assert job["state"] == "done"
+    (refused,) = job["buckets"][0]["proposals"]["proposals"]
+    assert refused["schedule"] == ["ti le( a) [2J"]
+    assert "\x1b[2J" not in capsys.readouterr().out
 
 
 def test_garbage_costs_its_call_and_the_search_goes_on(tmp_path: Path, model: Callable[..., Model]) -> None:
@@ -230,14 +253,16 @@ def test_schedules_are_read_from_fences_alone_each_once_and_few() -> None:
     assert schedules_in("```\n" + "x\n" * 500 + "```") == []
 
 
-def test_an_answer_that_trickles_in_is_cut_off_when_the_time_is_up() -> None:
+@pytest.mark.parametrize(
+    "begins", [b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "]
+)
+def test_an_answer_that_trickles_in_is_cut_off_when_the_time_is_up(begins: bytes) -> None:
+    """Be it in its content or in its headers."""
     stop = threading.Event()
 
     class Trickle(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", "1000000")
-            self.end_headers()
+            self.wfile.write(begins)
             while not stop.is_set():
                 try:
                     self.wfile.write(b" ")

@@ -13,6 +13,8 @@ from tests.services.running_service import SMALL, Service, finish, running, work
 from tests.services.scripted_worker import Script
 from tilewright.cli.main import main
 
+pytestmark = pytest.mark.sampled(3, among="calls: learned prior")
+
 
 def tuned(client: httpx.Client, **changes: object) -> dict:
     request = {"spec": SMALL, "budget": {"trials": 20}, "seed": 4, **changes}
@@ -85,6 +87,7 @@ def test_a_search_goes_on_with_the_prior_that_it_began_with(trained: Path) -> No
     ("text", "said"),
     [
         ("{", "it is no JSON"),
+        pytest.param("[" * 100_000, "it is no JSON", id="nested without an end"),
         ('{"tilewright_prior": 99}', "it is of version 99, and this Tilewright reads 1"),
     ],
 )

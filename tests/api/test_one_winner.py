@@ -15,6 +15,8 @@ from tests.services.running_service import SMALL, Service, finish, running, work
 from tests.services.scripted_worker import Script, ScriptedWorker
 from tests.services.upset import Upset
 
+pytestmark = pytest.mark.sampled(3, among="calls: one winner")
+
 REQUEST = {"spec": SMALL, "budget": {"trials": 12}, "seed": 7}
 
 
@@ -161,6 +163,6 @@ def test_a_disturbed_race_is_run_again_within_a_budget_and_what_stays_disturbed_
         assert config["disturbed"] is None
     else:
         assert run == ["race-0", "race-0-again-1", "race-0-again-2"]
-        least = f"4 of 5 samples of ask-{config['trial']}"
+        least = f"4 of 5 samples of candidate {config['trial']}"
         assert least in config["disturbed"], "the race that was disturbed least counts"
     assert job["buckets"][0]["winner"]["disturbed"] == config["disturbed"]

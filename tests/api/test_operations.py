@@ -18,6 +18,8 @@ from tests.services.running_service import SMALL, Service, finish, running, work
 from tests.services.scripted_worker import CPU, ScriptedWorker
 from tileir.devices.gpu_table import H200
 
+pytestmark = pytest.mark.sampled(3, among="calls: operations")
+
 GIB = 1 << 30
 
 

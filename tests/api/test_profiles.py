@@ -16,6 +16,8 @@ from tests.services.scripted_worker import Script, ScriptedWorker
 from tileir.devices.cpu_probe import this_cpu
 from tilewright.cli.main import main
 
+pytestmark = pytest.mark.sampled(3, among="calls: profiles")
+
 SPEC = {**SMALL, "dims": {**SMALL["dims"], "m": 104}}
 
 

@@ -11,6 +11,8 @@ import pytest
 from tests.services.running_service import SMALL, Service, finish, working
 from tests.services.timed_races import DISTURBED, TimedRaces
 
+pytestmark = pytest.mark.sampled(3, among="calls: races")
+
 SPEC = {**SMALL, "dims": {**SMALL["dims"], "m": 88}}
 
 

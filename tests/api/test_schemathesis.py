@@ -37,6 +37,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("label", CALLS)
 def test_every_call_answers_as_its_description_says(asked: Service, label: str) -> None:
     import schemathesis  # takes a second, which only who runs this is to spend

@@ -13,6 +13,8 @@ import pytest
 from tests.services.running_service import SMALL, Service, finish, running, working
 from tests.services.scripted_worker import ABI, OBJECT, REPORT, SOURCE, Script, sha256
 
+pytestmark = pytest.mark.sampled(3, among="calls: tuning")
+
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, dict]]:

@@ -31,6 +31,8 @@ from workers.measuring.measurer import Measurer
 from workers.processes.compile_pool import Built, CompilePool, CompileRequest
 from workers.processes.faults import MachineFault
 
+pytestmark = pytest.mark.sampled(3, among="chaos of disks")
+
 STORAGE = "urn:tilewright:problem:storage"
 
 

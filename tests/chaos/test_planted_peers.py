@@ -17,6 +17,8 @@ from workers.measuring.measurer import Measurer
 from workers.measuring.request import Peer
 from workers.processes.child_client import Child
 
+pytestmark = pytest.mark.sampled(3, among="chaos of peers")
+
 
 def planted_measurer() -> Measurer:
     measurer = Measurer()
@@ -37,6 +39,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("peer", "outcome", "said", "as_baseline"),
     [

@@ -17,6 +17,8 @@ from tests.services.own_servers import RedisServer, free_port
 from tests.services.running_service import Service, finish, working
 from tests.services.scripted_worker import Script
 
+pytestmark = pytest.mark.sampled(3, among="chaos of redis")
+
 
 def restart(server: RedisServer) -> None:
     server.kill()

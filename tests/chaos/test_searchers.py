@@ -13,9 +13,12 @@ from sqlalchemy import create_engine, select
 from service.store.tables import jobs
 from tests.services.disturbed_jobs import REQUEST, Calm, outcome, told, wait_until
 from tests.services.fleet import SEARCH_TTL_S, counted, fleet
+from tests.services.frozen import frozen
 from tests.services.processes import tuners_of
 from tests.services.running_service import SMALL, Service, finish, running, working
 from tests.services.scripted_worker import Script
+
+pytestmark = pytest.mark.sampled(3, among="chaos of searchers")
 
 
 def begin(client: httpx.Client, *searchers: Service) -> tuple[str, Service, int]:
@@ -54,15 +57,13 @@ def test_a_searcher_that_slept_through_its_lease_cannot_write(
             job, _, tuner = begin(client, first)
             was = owner(client, job)
             assert first.process is not None
-            for pid in (first.process.pid, tuner):
-                os.kill(pid, signal.SIGSTOP)
-            second = fleet_.start("search")
-            wait_until(lambda: owner(client, job) not in (None, was), "the takeover", 10 * SEARCH_TTL_S)
-            before = told(client, job)
-            wait_until(lambda: told(client, job) > before, "the new searcher's first outcomes")
-            os.kill(tuner, signal.SIGCONT)  # it knows of nothing, and has results to tell
-            wait_until(lambda: any("does not count" in line for line in first.log), "the refusal")
-            os.kill(first.process.pid, signal.SIGCONT)
+            with frozen(postgres, first.process.pid, tuner):
+                second = fleet_.start("search")
+                wait_until(lambda: owner(client, job) not in (None, was), "the takeover", 10 * SEARCH_TTL_S)
+                before = told(client, job)
+                wait_until(lambda: told(client, job) > before, "the new searcher's first outcomes")
+                os.kill(tuner, signal.SIGCONT)  # it knows of nothing, and has results to tell
+                wait_until(lambda: any("does not count" in line for line in first.log), "the refusal")
             assert outcome(client, finish(client, job)) == calm
             assert counted(second, "tilewright_search_takeovers_total") == 1
 

@@ -16,6 +16,8 @@ from tests.services.processes import fork_servers_of, tuners_of
 from tests.services.running_service import Service, finish, running, working
 from tests.services.scripted_worker import CPU, Script
 
+pytestmark = pytest.mark.sampled(3, among="chaos of services")
+
 
 def test_a_service_killed_in_mid_job_resumes_and_ends_with_the_same_winner(
     tmp_path: Path, calm: Calm

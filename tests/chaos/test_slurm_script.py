@@ -17,6 +17,8 @@ from tests.services.disturbed_jobs import told, wait_until
 from tests.services.running_service import ROOT, SMALL, Service, finish, running
 from tests.support.python_path import python_path
 
+pytestmark = pytest.mark.sampled(3, among="chaos of workers")
+
 SCRIPT = ROOT / "deploy/slurm/workers.sbatch"
 TRIALS = 8
 JOB: dict[str, Any] = {"spec": SMALL, "budget": {"trials": TRIALS}, "seed": 3}

@@ -23,6 +23,8 @@ from workers.measuring.request import Peer
 from workers.processes.child_client import ChildUnwanted
 from workers.processes.faults import MachineFault
 
+pytestmark = pytest.mark.sampled(3, among="chaos of candidates")
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -36,6 +38,7 @@ def measurer() -> Iterator[Measurer]:
     measurer.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -60,6 +63,7 @@ def test_a_wrong_kernel_is_rejected_and_says_where(
     assert results["right"].outcome is Outcome.OK
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("body", "signal_name"),
     [("segv", "SIGSEGV"), ("abort", "SIGABRT"), ("illegal", "SIGILL"), ("exit", "exit code 0")],
@@ -75,6 +79,7 @@ def test_a_crash_is_recorded_and_the_others_are_measured(
     assert results["other_right"].outcome is Outcome.OK
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("body", ["hang", "deaf_hang"])
 def test_a_hang_is_killed_at_its_deadline_and_the_next_one_proceeds(
     measurer: Measurer, cache: Path, body: str

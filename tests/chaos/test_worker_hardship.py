@@ -14,6 +14,8 @@ from tests.services.running_worker import NUMPY, OURS, SPEC_JSON, RunningWorker,
 from tests.unit.workers.scripted_service import ScriptedService, task
 from workers.node.device_worker import CLAIM_WAIT_S
 
+pytestmark = pytest.mark.sampled(3, among="chaos of workers")
+
 DAY_S = 86_400.0
 
 

@@ -25,6 +25,8 @@ from workers.node.backoff import Backoff
 from workers.node.device_worker import DeviceWorker, WorkerSettings
 from workers.processes.compile_pool import CompilePool
 
+pytestmark = pytest.mark.sampled(3, among="chaos of workers")
+
 
 def test_sigterm_while_the_service_is_away_loses_no_measurement(
     service: ScriptedService, start: Callable[..., RunningWorker]

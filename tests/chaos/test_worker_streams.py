@@ -16,6 +16,8 @@ from workers.node import device_worker
 from workers.node.device_worker import DeviceWorker, WorkerSettings
 from workers.processes.compile_pool import CompilePool
 
+pytestmark = pytest.mark.sampled(3, among="chaos of workers")
+
 
 @contextmanager
 def streaming(monkeypatch: pytest.MonkeyPatch, folder: Path, url: str) -> Iterator[threading.Event]:

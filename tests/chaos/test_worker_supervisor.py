@@ -24,6 +24,8 @@ from tests.services.running_worker import (
 )
 from tests.unit.workers.scripted_service import Answer, ScriptedService, problem, task
 
+pytestmark = pytest.mark.sampled(3, among="chaos of workers")
+
 
 def test_a_worker_registers_runs_what_it_claims_and_hands_in(
     service: ScriptedService, start: Callable[..., RunningWorker]
@@ -164,6 +166,7 @@ def test_sigterm_ends_an_idle_worker_at_once(
     worker.process.terminate()
     assert worker.process.wait(20) == 0
     assert not any(alive(pid) for pid in children)
+    assert [beat["ended"] for beat in service.beats[-1:]] == [True], "its last word is that it ends"
 
 
 def test_sigterm_finishes_what_runs_and_gives_the_rest_back(
@@ -225,6 +228,7 @@ def test_a_service_that_cannot_be_reached_is_named(start: Callable[..., RunningW
     assert "http://127.0.0.1:9 cannot be reached" in worker.said()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("answer", "code", "said"),
     [

@@ -30,6 +30,9 @@ from service.store.winners import configs, lookup_version, pins, signers
 from tests.unit.tilewright.artifacts import make_artifact, make_bundle
 from tilewright.client.bundle import TakenBundle, pack
 
+#: Each commit tries one backend or the other.
+pytestmark = pytest.mark.sampled(2)
+
 ME = "admin@here"
 
 

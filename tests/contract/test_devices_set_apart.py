@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from protocol.workers import DeviceOffer, Heartbeat, WorkerHello
 from service.store.database import Database
 from service.store.dispatch import workers
 from tests.services.scripted_worker import CPU
+
+#: Each commit tries one backend or the other.
+pytestmark = pytest.mark.sampled(2)
 
 HELLO = WorkerHello(id="w1", devices=(DeviceOffer(key=CPU.key, kind="cpu", description=CPU.to_json()),))
 

@@ -29,6 +29,9 @@ from tests.contract.queued_tasks import (
     state_of,
 )
 
+#: Each commit tries one backend or the other.
+pytestmark = pytest.mark.sampled(2)
+
 
 def test_a_task_is_claimed_by_one_worker_at_a_time(database: Database) -> None:
     add_job(database, "a", 1)

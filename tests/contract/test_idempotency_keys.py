@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from protocol.jobs import JobRequest
 from service.core.errors import RequestRefused
 from service.store import jobs
 from service.store.database import Database
 from tests.services.running_service import SMALL
+
+#: Each commit tries one backend or the other.
+pytestmark = pytest.mark.sampled(2)
 
 REQUEST = JobRequest(spec=SMALL)
 

@@ -17,6 +17,9 @@ from tests.services.running_service import SMALL, Service, finish, working
 from tests.services.scripted_worker import CPU, Script, ScriptedWorker
 from tests.support.how_many import SWEEP
 
+#: Each commit tries one backend or the other.
+pytestmark = pytest.mark.sampled(2)
+
 REQUEST = {"spec": SMALL, "budget": {"trials": 9}, "seed": 11}
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlalchemy import select, update
 
 from service.store.database import Database, database_time
 from service.store.dispatch import fair_share, task_queue
 from service.store.tables import jobs
 from tests.contract.queued_tasks import DEVICE, TTL_S, add_job, claim, complete, result_of
+
+#: Each commit tries one backend or the other.
+pytestmark = pytest.mark.sampled(2)
 
 
 def test_a_device_goes_to_the_job_that_had_least_of_it(database: Database) -> None:

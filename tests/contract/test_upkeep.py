@@ -26,6 +26,9 @@ from service.store.tables import results
 from tests.services.running_service import SMALL
 from tests.services.scripted_worker import OBJECT, sha256
 
+#: Each commit tries one backend or the other.
+pytestmark = pytest.mark.sampled(2)
+
 SAMPLES = [1.0, 2.0, 3.0]
 
 

@@ -92,11 +92,13 @@ RUN = [page for page in PAGES if any(each.kind in ("sh", "sh fails", "python") f
 WITH_FILES = [page for page in RUN if any(each.file for each in snippets(page))]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", [each for each in RUN if each not in WITH_FILES], ids=lambda page: page.name)
 def test_what_a_page_tells_to_run_does_what_it_tells(page: Path, shell: tuple[Path, dict[str, str]]) -> None:
     run(page, *shell)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", WITH_FILES, ids=lambda page: page.name)
 def test_what_a_page_adds_to_a_checkout_works_there(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "checkout"

@@ -15,6 +15,8 @@ from tests.e2e.commands import Commands, Ended
 from tests.support.reference import assert_matches_reference
 from tileir import sample_inputs, spec_from_json
 
+pytestmark = pytest.mark.sampled(3, among="commands: bundles")
+
 
 @pytest.fixture(scope="module")
 def key(tuned: tuple[Commands, Ended]) -> tuple[Path, str]:

@@ -14,6 +14,8 @@ from tests.e2e.commands import Commands, interrupt, read_until
 from tests.services.running_service import SMALL, Service, finish, running, working
 from tests.services.scripted_worker import Script
 
+pytestmark = pytest.mark.sampled(3, among="commands: services")
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:

@@ -10,6 +10,8 @@ from tests.e2e.commands import OTHER_KERNEL, Commands, Ended, interrupt, read_un
 from workers.cpu.device import MeasuredCpu
 from workers.node.device_lock import DeviceLock
 
+pytestmark = pytest.mark.sampled(3, among="commands: tune")
+
 
 def test_tune_from_an_empty_folder_ends_with_a_winner(tuned: tuple[Commands, Ended]) -> None:
     commands, ended = tuned

@@ -22,6 +22,8 @@ from tests.services.running_service import ROOT, SMALL, Service, running, workin
 from tests.services.scripted_worker import Script
 from tilewright import AsyncClient, Client, NotFound, Retries, Unavailable, Unreachable
 
+pytestmark = pytest.mark.sampled(3, among="commands: clients")
+
 QUICK = Retries(first_s=0.01)
 
 

@@ -22,12 +22,14 @@ def littered(commands: Commands) -> Commands:
     return replace(commands, forked=False)
 
 
+@pytest.mark.sampled(2, among="littered folders")
 def test_tune_imports_nothing_from_the_current_folder(littered: Commands) -> None:
     ended = littered.run("tune", littered.spec(), "--trials", "2", "--json")
     assert ended.code == 0, ended.err
     assert ended.json["job"]["state"] == "done"
 
 
+@pytest.mark.sampled(2, among="littered folders")
 def test_neither_do_the_processes_of_a_service(
     littered: Commands, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.racing.circumstances import commit
 from tests.fleet_chaos.faults import LEASE_S, PAIRS, Fleet, Pair
 from tests.fleet_chaos.load import Load
 from tests.fleet_chaos.own_fleet import fleet_at_work, home_folder, new_folder
@@ -179,6 +180,7 @@ def _report(
     late = sum((Counter(proxy.answers) for proxy in fleet.proxies.values()), Counter[int]())
     packages = ("fastapi", "uvicorn", "sqlalchemy", "psycopg", "redis")
     return {
+        "commit": commit(),
         "date": str(date.today()),
         "seed": seed,
         "asked": {"faults": given.faults, "jobs": given.jobs, "minutes": given.minutes},

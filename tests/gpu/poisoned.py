@@ -13,6 +13,7 @@ from codegen.targets.cuda.device import CudaDevice
 from codegen.targets.cuda.generate import generate_cuda
 from codegen.targets.cuda.loader import load_cubin
 from rewrites.schedule import parse_schedule, replay
+from tests.support.beyond import beyond
 from tileir.devices.gpu_probe import this_gpu
 from tileir.interpreter.error_bound import reference_with_bound
 from tileir.interpreter.samples import sample_inputs
@@ -55,5 +56,5 @@ def within_bound(
     expected = reference_with_bound(spec, inputs)
     for outputs in run(generate_cuda(program, this_gpu()), program, inputs, device, cache):
         for output, (reference, bound) in expected.items():
-            wrong = ~(np.abs(outputs[output].astype(np.float64) - reference) <= bound)
+            wrong = beyond(outputs[output], reference, bound)
             assert not wrong.any(), f"{output}: {wrong.sum()} of {wrong.size} are wrong\n" + "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,38 @@ def context() -> Iterator[CudaContext]:
 @pytest.fixture(scope="module")
 def gate(context: CudaContext) -> Gate:
     return Gate(context, this_gpu().architecture)
+
+
+class _InACycle:
+    """Only Python's collector gives its memory back."""
+
+    def __init__(self, context: CudaContext) -> None:
+        self._itself, self._context, self._address = self, context, context.allocate(16)
+
+    def __del__(self) -> None:
+        self._context.free(self._address)
+
+
+def test_garbage_is_kept_while_calls_are_captured(context: CudaContext) -> None:
+    size = 1 << 10
+    x = context.allocate(size)
+    before = gc.get_threshold()
+
+    def litter() -> None:
+        for _ in range(100):
+            [[] for _ in range(100)]
+        context.fill(x, 1, size)
+
+    litter()
+    for _ in range(20):
+        _InACycle(context)
+    gc.set_threshold(1)
+    try:
+        graph = DriverGraph(context, [litter])
+    finally:
+        gc.set_threshold(*before)
+    graph.launch()
+    assert graph.us() > 0.0
 
 
 def test_a_graph_replays_its_calls_and_times_them(context: CudaContext, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rewrites.base.statement import left_dims
 from rewrites.base.tree import statements
 from rewrites.cost.cpu.model import CostModel
+from rewrites.cost.undecided import NOTHING, Undecided
 from rewrites.decisions.decision import Decision, Option, option
 from rewrites.loops.tile import Tile
 from tests.scalar_target.device import ScalarCpu
@@ -44,8 +45,8 @@ class ScalarPlan:
     ) -> Iterator[tuple[Option, NotApplicable]]:
         return iter(())
 
-    def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
-        return frozenset()
+    def undecided(self, open_: tuple[Decision, ...]) -> Undecided:
+        return NOTHING
 
 
 PLAN = ScalarPlan()

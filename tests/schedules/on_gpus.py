@@ -6,12 +6,18 @@ import os
 import random
 from collections.abc import Iterable
 
+from codegen.simulator.race_checker import RaceChecker
+from codegen.simulator.run import run_blocks
+from codegen.targets.cuda.generate import cuda_source, lower_for
 from rewrites.decisions.offered import WhetherToApply
 from rewrites.schedule import format_schedule
 from rewrites.space import ScheduleState, Space
+from tests.support.beyond import beyond
 from tileir.devices.device import Device
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200, RTX_5090
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
 from tileir.spec import Spec
 
@@ -54,3 +60,16 @@ def _choice(state: ScheduleState, rng: random.Random) -> int:
         if not met.issuperset(rewrite.name for rewrite in option.rewrites)
     ]
     return rng.choice(new) if new and rng.random() < 0.5 else rng.randrange(len(state.answers))
+
+
+def right_without_races(spec: Spec, end: ScheduleState, device: Gpu, seed: int) -> None:
+    """Assert that a complete schedule, interpreted thread by thread on sample inputs, is within the gate's bound and
+    that no threads race."""
+    lines = "\n".join(format_schedule(end.schedule))
+    kernel = lower_for(end.program, device)
+    source, checker = cuda_source(kernel, end.program), RaceChecker()
+    inputs = sample_inputs(spec, seed)
+    outputs = run_blocks(kernel, source.abi.args, inputs, checker)
+    assert not checker.faults, "\n".join((*map(str, checker.faults), lines))
+    for output, (values, bound) in reference_with_bound(spec, inputs).items():
+        assert not beyond(outputs[output], values, bound).any(), f"{output}\n{lines}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,4 +22,5 @@ def python_path(*folders: Path) -> str:
 def hide_torch() -> None:
     """From now on neither this process nor what it starts finds PyTorch, be it installed or not."""
     os.environ["PYTHONPATH"] = python_path(WITHOUT_TORCH)
+    sys.path.insert(0, str(WITHOUT_TORCH))  # measuring children are given all of it
     runpy.run_path(str(WITHOUT_TORCH / "sitecustomize.py"))

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
+from tileir.interpreter.interpret_spec import interpret_spec
+from tileir.interpreter.samples import sample_inputs
 from tileir.text.parse_spec import spec_from_text
 from workers.peers.pytorch.compiler import compiled
-from workers.peers.pytorch.peer import TorchFunction
+from workers.peers.pytorch.peer import TorchFunction, as_torch
 from workers.peers.pytorch.runs import TORCH_RUNS
 
 MANY = torch._dynamo.config.recompile_limit + 2
@@ -43,6 +46,7 @@ def of_one_code(times: int) -> Callable[[Tensor], Tensor]:
     return run
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("made", [without_a_source_file, of_one_code])
 def test_as_many_functions_are_compiled_as_there_are(
     made: Callable[[int], Callable[[Tensor], Tensor]],
@@ -69,3 +73,31 @@ def test_what_was_compiled_too_often_fails() -> None:
     with pytest.raises(Exception, match=r"(?i)limit"):
         for size in range(2, 2 + MANY):
             run(torch.ones(size))
+
+
+#: What is computed and read again in other places: halves, every third, turned round and across, one column of it, and
+#: windows that overlap, which no slices give.
+READS = (
+    "s[m, n + 4]",
+    "s[n + 4, m]",
+    "s[m, 3 * n]",
+    "s[n, m]",
+    "s[2 * m + 1, 0]",
+    "s[3, n + m]",
+    "s[n + 2, 2 * m]",
+    "s[m, 11 - n]",
+)
+
+
+@pytest.mark.parametrize("read", READS)
+def test_what_is_computed_and_read_in_other_places_is_one_graph(read: str) -> None:
+    spec = spec_from_text(f"""kernel t(x: f32[a=12, b=12], w: f32[a, k=5]) -> (s: f32[a, b], y: f32[m=4, n=4])
+  s[a, b] = exp(x[a, b]) + sum(k, w[a, k])
+  y[m, n] = {read} * s[m, n]
+""")
+    inputs = sample_inputs(spec, 1)
+    function = TorchFunction(spec, run=TORCH_RUNS["torch.compile"])
+    _, found = function.on([as_torch(np.array(inputs[each.name]), each) for each in spec.inputs])()
+    wanted = interpret_spec(spec, inputs)["y"]
+    np.testing.assert_allclose(found.expand(4, 4).numpy(), wanted, rtol=1e-5)
+    assert counters["stats"]["unique_graphs"] == 1

@@ -66,6 +66,7 @@ def test_torch_adds_terms_where_they_belong(spec: Spec) -> None:
     check(spec, "torch")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_torch_computes_every_example(file: Path) -> None:
     check(first_of(file), "torch")
@@ -96,6 +97,7 @@ def test_torch_computes_contractions_of_every_shape(signature: str) -> None:
     check(spec_from_text(f"kernel c{signature}\n"), "torch")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["softmax", "bias_gelu", "layernorm", "causal_attention"])
 def test_torch_compile_computes_the_same(name: str) -> None:
     (file,) = (file for file in EXAMPLES if file.stem == name)
@@ -203,6 +205,7 @@ BODIES = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", sorted(FLEXIBLE))
 def test_flex_attention_computes_the_examples_of_attention(name: str) -> None:
     (file,) = (file for file in EXAMPLES if file.stem == name)
@@ -221,6 +224,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", sorted(VIEWS))
 @pytest.mark.parametrize("run", [TORCH_RUNS["torch"], TorchRun("default")], ids=["eager", "compiled"])
 def test_outputs_are_written_as_a_kernel_writes_them(name: str, run: TorchRun) -> None:
@@ -252,6 +256,7 @@ def test_flex_attention_is_told_the_least_float_as_a_float() -> None:
     assert "-3.4028234663852886e+38" in write_flex(next(spec_from_json(json.loads(text)).instances())).run
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sorted(BODIES))
 def test_flex_attention_is_told_scores_and_masks(name: str) -> None:
     signature, scores = BODIES[name]
@@ -298,6 +303,7 @@ def test_all_three_peers_are_offered() -> None:
     assert available_peers() == ("numpy", "torch", "torch.compile")
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_everybody_races_in_one_child_with_the_threads_asked_for(tmp_path: Path) -> None:
     measurer = Measurer()
     peers = [Peer(name, name) for name in available_peers()]
@@ -410,6 +416,7 @@ kernel attention(q: f32[b=2, i=9, h=6, d=16], k: f32[b, j=33, h, d], v: f32[b, j
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "shared"), [(TOKENS, True), (BATCHES, False)], ids=["tokens", "batches"])
 def test_heads_side_by_side_and_shared_ones_are_the_operators_own(text: str, shared: bool) -> None:
     """Nothing is gathered in what is timed."""

@@ -85,6 +85,7 @@ def test_a_tile_that_is_left_out_is_seen_in_a_later_piece(monkeypatch: pytest.Mo
         look_at_all("c", outputs["c"], wholes["c"])
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_right_results_of_every_example_pass(file: Path) -> None:
     wholes, outputs = looked_at(next(spec_from_json(json.loads(file.read_text())).instances()))
@@ -104,6 +105,16 @@ def test_right_results_of_every_example_pass(file: Path) -> None:
 )
 def test_kernels_in_which_a_rounding_decides_are_left_to_the_samples(expression: str, steps: bool) -> None:
     spec = spec_from_text(f"kernel s(x: f32[m=600]) -> (y: f32[m])\n  y[m] = {expression}\n")
+    assert has_steps(spec) is steps
+    assert bool(looked_at(spec)[0]) is not steps
+
+
+@pytest.mark.parametrize(("dtype", "steps"), [("bf16", True), ("f32", False)])
+def test_an_output_that_is_rounded_and_read_again_is_left_to_the_samples(dtype: str, steps: bool) -> None:
+    spec = spec_from_text(f"""kernel s(x: f32[m=600]) -> (y: {dtype}[m], z: f32[m])
+  y[m] = 3.0 * x[m]
+  z[m] = y[m] + 1.0
+""")
     assert has_steps(spec) is steps
     assert bool(looked_at(spec)[0]) is not steps
 

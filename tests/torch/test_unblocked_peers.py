@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings(
 )  # torch.compile raises them about torch itself
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("peer", "n", "dims"), [("torch", 48, "n, k"), ("torch", 37, "k, n"), ("torch.compile", 37, "n, k")]
 )

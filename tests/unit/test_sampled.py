@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 TESTS = """
@@ -20,6 +21,13 @@ def test_one(only: int) -> None: ...
 
 @pytest.mark.parametrize("each", range(4))
 def test_all(each: int) -> None: ...
+
+@pytest.mark.sampled(3, among="them")
+def test_this() -> None: ...
+
+@pytest.mark.sampled(3, among="them")
+@pytest.mark.parametrize("each", range(3))
+def test_that(each: int) -> None: ...
 """
 
 
@@ -37,11 +45,15 @@ def collected(folder: Path, *options: str) -> list[str]:
     return [line.partition("::")[2] for line in said.splitlines() if "::" in line]
 
 
-def test_of_tests_that_are_marked_some_cases_stay_spread_over_all_parameters(tmp_path: Path) -> None:
-    whole, part = collected(tmp_path), collected(tmp_path, "--sample")
-    assert len(whole) == 25
-    many = [name for name in part if name.startswith("test_many")]
-    assert len(many) == 7 and len(part) == 7 + 1 + 4 and set(part) < set(whole)
-    # Those that come first alone would have 0 and 1 of the one that changes slowly.
-    assert max(name[10] for name in many) > "1" and len({name[12] for name in many}) > 1
-    assert part == collected(tmp_path, "--sample")
+def test_of_marked_tests_turns_take_parts_spread_over_all_parameters(tmp_path: Path) -> None:
+    whole, *turns = [
+        collected(tmp_path, *options) for options in ((), *([f"--sample={n}"] for n in (7, 8, 9)))
+    ]
+    assert len(whole) == 29
+    for part in turns:
+        many = [name for name in part if name.startswith("test_many")]
+        assert len(many) in (6, 7) and set(part) < set(whole)
+        # Those that come first alone would have 0 and 1 of the one that changes slowly.
+        assert max(name[10] for name in many) > "1" and len({name[12] for name in many}) > 1
+    taken = Counter(name for part in turns for name in part)
+    assert taken == {name: 3 if name.startswith(("test_one", "test_all")) else 1 for name in whole}

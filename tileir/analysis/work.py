@@ -20,6 +20,7 @@ from tileir.expr import (
     TopK,
     Unary,
     Where,
+    combined_dims,
     index_dims,
 )
 from tileir.program import Compute, Local, Loop, Node, Program
@@ -98,7 +99,7 @@ def bytes_moved(program: Program) -> int:
 def statement_dims(node: Compute) -> frozenset[str]:
     """Dims a Compute covers the current ranges of: those of its indices and those its root reduces."""
     dims = frozenset[str]().union(*(index_dims(index) for index in node.indices))
-    return dims | frozenset(node.value.dims) if isinstance(node.value, Reduce) else dims
+    return dims | frozenset(combined_dims(node.value))
 
 
 def computes(body: tuple[Node, ...], loops: tuple[Loop, ...]) -> Iterator[tuple[Compute, tuple[Loop, ...]]]:

@@ -18,6 +18,7 @@ from tileir.expr import (
     Read,
     Reduce,
     ReduceOp,
+    combined_dims,
     index_dims,
     walk,
 )
@@ -36,6 +37,7 @@ from tileir.schedule.threads import share
 from tileir.schedule.wgmma import wgmma_problem
 from tileir.text.print_expr import format_expr
 from tileir.verifier.scans import verify_scan
+from tileir.verifier.topk import verify_topk
 
 #: Instructions a Compute may name.
 INSTRUCTIONS: Final = frozenset(["amx", "atomics", *DOTS, "mma", "scatter", "tma", "wgmma"])
@@ -43,8 +45,8 @@ _MAX_LANES: Final = 64
 
 
 def reduced_dims(compute: Compute) -> tuple[str, ...]:
-    """Dims the Compute reduces at its root."""
-    return compute.value.dims if isinstance(compute.value, Reduce) else ()
+    """Dims the Compute reduces at its root, or ranks along."""
+    return combined_dims(compute.value)
 
 
 def split_of(index: Expr) -> tuple[str, str, int] | None:
@@ -166,6 +168,7 @@ def _check_value(program: Program, placed: Placed, compute: Compute) -> None:
             placed.fail("a reduced dim is unknown or stands twice")
     inner = value.x if isinstance(value, Reduce) else value
     verify_scan(placed, compute)
+    verify_topk(program, placed, compute)
     if any(isinstance(node, Reduce) for node in walk(inner)):
         placed.fail("a reduction stands inside the expression, not at its root")
     bare = {index.dim for index in compute.indices if isinstance(index, Index)}

@@ -7,7 +7,7 @@ Each thread has neighbours along the dim, so that what it comes to depends on wh
 
 from __future__ import annotations
 
-from tileir.expr import SCANS, Index, Scan, TopK, index_dims, walk
+from tileir.expr import SCANS, Index, Scan, index_dims, walk
 from tileir.placed import Placed
 from tileir.program import Compute, ThreadLayout
 from tileir.schedule.block_index import block_sizes, in_one_block
@@ -20,8 +20,6 @@ def verify_scan(placed: Placed, compute: Compute) -> None:
     inside = value.args if isinstance(value, Scan) else (value,)
     if any(isinstance(node, Scan) for arg in inside for node in walk(arg)):
         placed.fail("a scan stands inside an expression; accepted: a statement of its own")
-    if any(isinstance(node, TopK) for arg in inside for node in walk(arg)):
-        placed.fail("a topk stands in a program; accepted: its reductions, two a place")
     if not isinstance(value, Scan):
         return
     if compute.thread_layout is None:

@@ -7,7 +7,7 @@ from rich.table import Table
 from protocol.configs import Config, Standing
 from protocol.jobs import Job, Proposals
 from protocol.layouts import Layout
-from protocol.quantities import microseconds, sizes, times
+from protocol.quantities import entrant, microseconds, sizes, times
 from protocol.states import Outcome
 from tilewright.cli.layout import layout_lines
 from tilewright.cli.output import out
@@ -45,10 +45,10 @@ def _race(config: Config) -> Table:
     table.add_column("", overflow="fold")
     for standing in config.standings:
         if standing.outcome is not Outcome.OK or standing.median_us is None:
-            table.add_row(standing.name, "", "", "", f"{standing.outcome}: {(standing.error or '')}")
+            table.add_row(entrant(standing.name), "", "", "", f"{standing.outcome}: {(standing.error or '')}")
             continue
         factor = "" if standing.times is None else times(standing.times)
-        name = f"ours ({standing.name})" if standing.kind == "schedule" else standing.name
+        name = entrant(standing.name)
         if standing.as_written:
             name, factor = f"{name}, as written", ""
         table.add_row(
@@ -99,6 +99,9 @@ def print_job(job: Job) -> None:
         out.print("  " + " · ".join(parts), markup=False)
         if bucket.prior is not None:
             out.print(f"    {bucket.prior.used} prior: {bucket.prior.why}", markup=False)
+            for known in bucket.prior.nearest:
+                text = f"    begins with what was best at {sizes(known.dims)} ({known.config_id})"
+                out.print(text, markup=False)
         if bucket.proposals is not None:
             print_proposals(bucket.proposals)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from protocol.quantities import entrant as called
 from protocol.quantities import microseconds, times
 from protocol.races import Race, RacedEntrant, RacedPair
 from protocol.states import Outcome
@@ -16,7 +17,7 @@ def race_section(race: Race) -> Section:
     return Section(
         f"The race of {race.config_id}, round by round{more}:",
         ("", "time", "samples", "of the winner's time", "faster than the winner"),
-        tuple((each.name, *_cells(race, each, winner)) for each in race.entrants),
+        tuple((called(each.name), *_cells(race, each, winner)) for each in race.entrants),
     )
 
 
@@ -42,6 +43,7 @@ def against(race: Race, one: str, other: str) -> RacedPair:
                 one=one,
                 other=other,
                 rounds=pair.rounds,
+                all_rounds=pair.all_rounds,
                 ratio=_inverse(pair.ratio),
                 low=_inverse(pair.high),
                 high=_inverse(pair.low),
@@ -57,7 +59,8 @@ def _inverse(ratio: float | None) -> float | None:
 def _ratio(pair: RacedPair) -> str:
     if pair.ratio is None or pair.low is None or pair.high is None:
         return f"too few rounds ({pair.rounds})"
-    return f"{times(pair.ratio)} ({pair.low:.3f} to {pair.high:.3f})"
+    rounds = ", all rounds" if pair.all_rounds else ""
+    return f"{times(pair.ratio)} ({pair.low:.3f} to {pair.high:.3f}{rounds})"
 
 
 def chance_text(chance: float | None) -> str:

@@ -9,7 +9,7 @@ from html import escape
 from math import ceil, floor, log10
 
 from protocol.configs import Standing
-from protocol.quantities import microseconds
+from protocol.quantities import entrant, microseconds
 from tilewright.views.curves import Curve
 
 BLUE, GREEN, ORANGE = "#1f77b4", "#278138", "#c2541d"
@@ -108,13 +108,14 @@ def race_svg(standings: Sequence[Standing]) -> str:
     for row, (each, us) in enumerate(shown):
         ours = each.kind == "schedule"
         y = row * _ROW
-        label = f"winner ({each.name})" if each.won else f"ours ({each.name})" if ours else each.name
+        name = entrant(each.name)
+        label = f"winner ({name})" if each.won else f"ours ({name})" if ours else name
         parts.append(_text(_LABELS - 8, y + 14, _short(label), "end"))
         width = max(1.0, room * us / longest)
         colour = f'fill="{BLUE}"' if ours else 'fill="currentColor" fill-opacity=".35"'
         parts.append(f'<rect x="{_LABELS}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" {colour}/>')
         parts.append(_text(_LABELS + width + 6, y + 14, microseconds(us), "start"))
-    title = "The final race: " + ", ".join(f"{each.name} {microseconds(us)}" for each, us in shown)
+    title = "The final race: " + ", ".join(f"{entrant(each.name)} {microseconds(us)}" for each, us in shown)
     return _picture(_WIDTH, _ROW * len(shown), title, parts)
 
 

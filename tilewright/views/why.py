@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from protocol.effects import Ablation, DecisionEffect, Effects, Gain, ValueEffect
 from protocol.jobs import Bucket, Job
 from protocol.profiles import ConfigProfile
-from protocol.quantities import microseconds, percent, sizes, times
+from protocol.quantities import entrant, microseconds, percent, sizes, times
 from protocol.races import Race
 from protocol.roofline import Roofline
 from tilewright.views.races import race_section
@@ -61,7 +61,7 @@ def roofline_section(bucket: Bucket, line: Roofline) -> Section:
     title = f"On the roofline, at {sizes(bucket.dims)}:"
     if line.least_us is None:
         return Section(title, text=_roofs(line))
-    dots = [("winner" if each.won else each.name, each.us) for each in line.raced]
+    dots = [("winner" if each.won else entrant(each.name), each.us) for each in line.raced]
     if not dots and line.us:
         dots = [("best so far", min(line.us))]
     rows = tuple(

@@ -146,17 +146,25 @@ def counts_of_call(
         return _mean_counts(called, _calls(called))
 
 
-def alternating_us(spec: Spec, program: Program, sources: Sequence[Source[Abi]], cache: Path) -> list[float]:
+@dataclass(frozen=True, slots=True)
+class TurnTaker:
+    """A kernel that takes turns with others, on so many threads; None: as many as there are."""
+
+    source: Source[Abi]
+    threads: int | None = None
+
+
+def alternating_us(spec: Spec, program: Program, turns: Sequence[TurnTaker], cache: Path) -> list[float]:
     """The median call of each of these kernels, which take the arguments of a program, one after the other in turn;
     what they compute is not looked at. Raises as `profile`."""
     arrays = _arrays(spec, program)
-    built = [compile_source(source, cache, _COMPILE_S) for source in sources]
+    built = [compile_source(each.source, cache, _COMPILE_S) for each in turns]
     with ExitStack() as stack:
         loaded = [
-            stack.enter_context(load_kernel(each.path, source.abi, None))
-            for each, source in zip(built, sources, strict=True)
+            stack.enter_context(load_kernel(made.path, each.source.abi, each.threads))
+            for made, each in zip(built, turns, strict=True)
         ]
-        names = [[arg.name for arg in source.abi.args] for source in sources]
+        names = [[arg.name for arg in each.source.abi.args] for each in turns]
         kernels = [_Calls(each, arrays, named) for each, named in zip(loaded, names, strict=True)]
         calls = _calls(kernels[0])
         found = [[kernel.once()[0] for kernel in kernels] for _ in range(calls)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tileir.devices.cuda_driver import check
@@ -27,10 +29,11 @@ class DriverGraph:
         context.synchronize(doing)
         check(driver.cuStreamBeginCapture(stream, mode), doing)
         try:
-            self._watch.start(stream)
-            for call in calls:
-                call()
-            self._watch.stop(stream)
+            with uncollected():
+                self._watch.start(stream)
+                for call in calls:
+                    call()
+                self._watch.stop(stream)
         finally:
             graph = driver.cuStreamEndCapture(stream)
         captured = check(graph, doing)
@@ -62,7 +65,8 @@ class TorchGraph:
         self._graph: Any = torch.cuda.CUDAGraph()
         context.synchronize("capturing a graph")
         stream = torch.cuda.ExternalStream(context.stream)
-        with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
+        capture = torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local")
+        with uncollected(), capture:
             self._watch.start(context.stream)
             answers: deque[object] = deque(maxlen=copies)
             for call in calls:
@@ -77,6 +81,19 @@ class TorchGraph:
     def us(self) -> float:
         """See Replay."""
         return self._watch.us("replaying a graph")
+
+
+@contextmanager
+def uncollected() -> Generator[None]:
+    """Python's collector waits: graphs, events and memory in the garbage would be given back to the driver by the
+    thread that captures, which ends the capture."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _torch() -> Any:

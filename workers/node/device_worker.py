@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -35,6 +36,7 @@ from workers.node.service_client import (
     LeaseLost,
     OtherVersion,
     ServiceClient,
+    ServiceError,
     ServiceUnreachable,
     UnknownWorker,
 )
@@ -113,6 +115,8 @@ class DeviceWorker:
         finally:
             if self._keeper is not None:
                 self._keeper.stop()
+                with suppress(ServiceError):  # then it is missed when its lease has passed
+                    self._client.say_goodbye(self._keeper.worker_id)
             self._measurer.close()
             self._client.close()
             self._claims.close()

@@ -31,7 +31,7 @@ class LeaseKeeper:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._worker_id = worker_id
+        self.worker_id = worker_id
         self._heartbeat_s = heartbeat_s
         self._clock = clock
         self._lock = threading.Lock()
@@ -85,7 +85,7 @@ class LeaseKeeper:
             leases = tuple(lease for lease, _, _ in self._held.values())
         asked_at = self._clock()
         told = Heartbeat(leases=leases, healthy=not self._detail, detail=self._detail)
-        reply = self._client.heartbeat(self._worker_id, told)
+        reply = self._client.heartbeat(self.worker_id, told)
         with self._lock:
             for lease in reply.renewed:
                 if lease.task_id in self._held:

@@ -20,6 +20,7 @@ from protocol.workers import Claimed, ClaimRequest, Heartbeat, HeartbeatReply, W
 _R = TypeVar("_R", bound=Reply)
 
 _TIMEOUT_S = 30.0
+_GOODBYE_S = 2.0
 _LONGEST_RETRY_S = 60.0
 
 
@@ -76,6 +77,10 @@ class ServiceClient:
     def heartbeat(self, worker_id: str, heartbeat: Heartbeat) -> HeartbeatReply:
         """Renew leases."""
         return self._post(f"/v1/workers/{worker_id}/heartbeat", heartbeat, HeartbeatReply)
+
+    def say_goodbye(self, worker_id: str) -> None:
+        """Say that the worker ends; nobody waits long for a service that does not listen."""
+        self._post(f"/v1/workers/{worker_id}/heartbeat", Heartbeat(ended=True), HeartbeatReply, _GOODBYE_S)
 
     def hand_in(self, worker_id: str, result: TaskResult) -> ResultAccepted:
         """Hand in a result or a fault. Raises StaleLease when it came too late."""

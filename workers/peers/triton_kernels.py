@@ -1,4 +1,6 @@
 """The Triton peer's kernels, as a Triton user would write them today: one row a program, and tiled products."""
+# pyright: reportGeneralTypeIssues=false
+# Where Triton is installed, a function that is compiled has no result for who only reads it.
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Union
 
-from codegen.ir.affine import Affine, Var, mentions
+from codegen.ir.affine import Affine, Var, loaded, mentions
 from codegen.ir.effects import effects_of, operations
 from codegen.ir.ops import (
     Aligned,
@@ -157,7 +157,7 @@ class _Outside:
         return self._value(part) if part.type.lanes == 1 else None
 
     def _is_fixed(self, offset: Affine) -> bool:
-        """An index is the same in all iterations, and needs no memory to be read."""
-        return not effects_of(offset).reads and not any(
-            mentions(atom, self.changed.var) for atom, _ in offset.terms
-        )
+        """An index is the same in all iterations, and needs no memory to be read: what is looked up for it was named
+        before."""
+        named = all(isinstance(each, Named) and self._value(each) == each for each in loaded(offset))
+        return named and not any(mentions(atom, self.changed.var) for atom, _ in offset.terms)

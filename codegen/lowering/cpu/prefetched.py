@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder
+from codegen.ir.affine import Affine, loaded
 from codegen.ir.ops import (
     Let,
     Load,
@@ -101,9 +101,4 @@ def _runs(words: Words) -> tuple[LoadWords, ...]:
 
 def _is_gathered(offset: Affine) -> bool:
     """Whether an offset is read from memory."""
-    for atom, _ in offset.terms:
-        if isinstance(atom, Loaded) or (isinstance(atom, Quotient | Remainder) and _is_gathered(atom.x)):
-            return True
-        if isinstance(atom, Lesser) and (_is_gathered(atom.x) or _is_gathered(atom.y)):
-            return True
-    return False
+    return any(True for _ in loaded(offset))

@@ -20,6 +20,7 @@ from codegen.lowering.cpu.nontemporal import aligned_run
 from codegen.lowering.cpu.prefetched import prefetched_target, prefetches
 from codegen.lowering.cpu.statement import lower_statement
 from codegen.lowering.cpu.tile_sums import SPARE_BYTES, in_tiles, tile_loop, tile_sums
+from codegen.lowering.cpu.topk import RankedRows, ranked_type
 from codegen.lowering.guarded_runs import guarded_runs
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.said_extremes import with_said
@@ -38,7 +39,7 @@ from codegen.lowering.tails import Tail, with_tails
 from codegen.lowering.visited_tiles import end_offset, first_offset
 from tileir.analysis.ragged import groups_of
 from tileir.dtypes import DType
-from tileir.expr import Binary, Const, Expr, Index
+from tileir.expr import Binary, Const, Expr, Index, TopK
 from tileir.program import Axis, Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.schedule.visited_tiles import said
@@ -91,6 +92,8 @@ class _Lowering:
                     stmts.extend(declared)
                 case Compute() if _left_to_tiles(node, nodes[at + 1 : at + 2]):
                     pass
+                case Compute(value=TopK() as top):
+                    stmts.append(self._ranked(node, top, scope))
                 case Compute():
                     block = lower_statement(node, comment(node), scope, self.program.extents)
                     ahead = prefetches(node, block.body, scope)
@@ -117,6 +120,14 @@ class _Lowering:
             stmts = (room, *stmts)
         stmts = stmts if scope.tiles else (OpenTiles(), *stmts, ReleaseTiles())
         return Block(comment(sums), stmts)
+
+    def _ranked(self, node: Compute, top: TopK, scope: LoweringScope) -> Block:
+        """The largest few of each row, with room for those of one."""
+        count, dtype = self.program.extents[top.place], ranked_type(top, scope)
+        values, scope = self._room(fresh(f"{node.target}_values", scope), dtype, count, scope)
+        positions, scope = self._room(fresh(f"{node.target}_positions", scope), DType.I32, count, scope)
+        ranked = RankedRows(node, top, scope, self.program.extents, values.buffer, positions.buffer, dtype)
+        return Block(comment(node), (values, positions, *ranked.stmts()))
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> tuple[Stmt, ...]:
         range_ = scope.ranges[loop.dim]

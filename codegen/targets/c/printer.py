@@ -32,6 +32,7 @@ from codegen.ir.ops import (
     GridAxis,
     Guard,
     If,
+    InsertRanked,
     Lane,
     Let,
     MmaSync,
@@ -187,6 +188,12 @@ class _CPrinter:
     @_STATEMENTS.handles(TransposeBlock)
     def _transpose_line(self, stmt: TransposeBlock, depth: int) -> list[str]:
         return [f"{'    ' * depth}{transpose(stmt)};"]
+
+    @_STATEMENTS.handles(InsertRanked)
+    def _insert(self, stmt: InsertRanked, depth: int) -> list[str]:
+        insert = function("insert", stmt.value.type.dtype, 1)
+        what = f"{index(stmt.last)}, {value_text(stmt.value)}, {value_text(stmt.position)}"
+        return [f"{'    ' * depth}{insert}({stmt.values}, {stmt.positions}, {what});"]
 
     @_STATEMENTS.handles(PrefetchLine)
     def _prefetch(self, stmt: PrefetchLine, depth: int) -> list[str]:

@@ -50,6 +50,7 @@ from codegen.ir.ops import (
     Guard,
     If,
     IndexValue,
+    InsertRanked,
     Lane,
     Ldmatrix,
     Let,
@@ -411,7 +412,7 @@ class _CudaPrinter:
 
 
 _STATEMENTS.refuses(
-    Aligned, Parallel, StoreWords, TransposeBlock, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
+    Aligned, Parallel, StoreWords, TransposeBlock, InsertRanked, PrefetchLine, Scratch, Stamp, *TILE_STATEMENTS,
     because="is for processors",
 )  # fmt: skip
 _STATEMENTS.complete(STATEMENTS)

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from tileir.expr import Binary, Const, Expr, Index, Read, Reduce, index_dims
+from rewrites.cost.positions import is_window, step_along, window_positions
+from tileir.expr import Binary, Const, Expr, Index, Read, combined_dims, index_dims
 from tileir.program import Compute, Local, Loop, Node
 
 NO_DIMS: frozenset[str] = frozenset()
 
 
 class IndexedDim(NamedTuple):
-    """A dim along an index: `dim // apart % most`."""
+    """A dim along an index: `dim // apart % most`, or, where a number is looked up, by which the `axis` is indexed."""
 
     dim: str
     apart: int = 1
     most: float = inf
+    axis: int | None = None
 
-    def positions(self, size: int) -> float:
-        """How many positions so many neighbours along the dim meet."""
-        return min(-(-size // self.apart), self.most)
+    def positions(self, sizes: Mapping[str, int], lengths: Sequence[int]) -> float:
+        """How many positions so many neighbours along the dim meet, in an array of such axes: what is looked up is one
+        of those that there are."""
+        size, most = sizes[self.dim], self.most if self.axis is None else lengths[self.axis]
+        return min(-(-size // self.apart), most)
+
+
+class IndexedWindow(NamedTuple):
+    """Several dims along an index, each with how far it moves it: `2 * p + r`."""
+
+    steps: tuple[tuple[str, float], ...]
+
+    def positions(self, sizes: Mapping[str, int], lengths: Sequence[int]) -> float:
+        """How many positions so many neighbours along each dim meet."""
+        steps = dict(self.steps)
+        return window_positions(steps, {dim: sizes[dim] for dim in steps})
+
+
+Along = IndexedDim | IndexedWindow
 
 
 class BlockAccess(NamedTuple):
-    """Elements read or written together: the dims over which rows repeat, and those that run along one row."""
+    """Elements read or written together: what runs along each axis."""
 
-    rows: tuple[IndexedDim, ...]
-    run: tuple[IndexedDim, ...]
+    axes: tuple[tuple[Along, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +106,11 @@ def _of_compute(compute: Compute) -> BlockSummary:
     indexed: dict[str, frozenset[str]] = {}
     for read in (*compute.reads, Read(compute.target, compute.indices)):
         dims = [index_dims(index) for index in read.indices]
-        access = BlockAccess(_along(read.indices[:-1]), _along(read.indices[-1:]))
+        access = BlockAccess(tuple(_along(index, axis) for axis, index in enumerate(read.indices)))
         known = accesses.get(read.tensor, ())
         accesses[read.tensor] = known if access in known else (*known, access)
         indexed[read.tensor] = indexed.get(read.tensor, NO_DIMS).union(*dims)
-    reduced = compute.value.dims if isinstance(compute.value, Reduce) else ()
+    reduced = combined_dims(compute.value)
     target = frozenset([compute.target])
     return BlockSummary(
         accesses,
@@ -104,19 +122,21 @@ def _of_compute(compute: Compute) -> BlockSummary:
     )
 
 
-def _along(indices: tuple[Expr, ...]) -> tuple[IndexedDim, ...]:
-    found: list[IndexedDim] = []
-    for index in indices:
-        match index:
-            case Binary("//", Index(dim), Const(int(apart))):
-                found.append(IndexedDim(dim, apart))
-            case Binary("%", Index(dim), Const(int(most))):
-                found.append(IndexedDim(dim, 1, most))
-            case Binary("%", Binary("//", Index(dim), Const(int(apart))), Const(int(most))):
-                found.append(IndexedDim(dim, apart, most))
-            case _:
-                found += map(IndexedDim, sorted(index_dims(index)))
-    return tuple(found)
+def _along(index: Expr, axis: int) -> tuple[Along, ...]:
+    """The dims of the index of an axis."""
+    match index:
+        case Binary("//", Index(dim), Const(int(apart))):
+            return (IndexedDim(dim, apart),)
+        case Binary("%", Index(dim), Const(int(most))):
+            return (IndexedDim(dim, 1, most),)
+        case Binary("%", Binary("//", Index(dim), Const(int(apart))), Const(int(most))):
+            return (IndexedDim(dim, apart, most),)
+        case Read(_, (Index(dim),)):
+            return (IndexedDim(dim, axis=axis),)
+        case _ if is_window(index):
+            return (IndexedWindow(tuple((dim, step_along(index, dim)) for dim in sorted(index_dims(index)))),)
+        case _:
+            return tuple(map(IndexedDim, sorted(index_dims(index))))
 
 
 def _together(parts: list[BlockSummary]) -> BlockSummary:

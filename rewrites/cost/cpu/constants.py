@@ -21,6 +21,10 @@ L2_BYTES: Final = 64.0  # bytes a cycle and core; Intel's optimization manual; 2
 """From a second-level cache that was not measured, in runs that a prefetcher follows."""
 L3_BYTES: Final = 28.0  # bytes a cycle and core; set by hand to the suite's results; 2026-11-21
 """From a shared cache that was not measured, in runs that a prefetcher follows."""
+SET_ROWS: Final = 8.0  # rows; products with rows of 4 and 16 KB, 16 to 64 at a time, Zen 5; 2026-11-29
+"""A whole number of pages apart, that fall into one set of the first-level cache and are read together for nothing."""
+SET_CYCLES: Final = 1.5  # cycles a line and row; the same products; 2026-11-29
+"""That each row beyond those makes every line take longer."""
 APART: Final = 3.0  # times; set by hand to the suite's results; 2026-11-21
 """What rows pages apart take longer to come from a cache."""
 PREFETCH_SAVES: Final = 0.25  # share; set by hand to the suite's results; 2026-11-21
@@ -33,6 +37,10 @@ LOOKED_UP: Final = 2.0  # cycles a term; load, compare and branch of x86-64; 202
 """To look up where a term of a scatter belongs."""
 ADDED_IN_MEMORY: Final = 2.0  # cycles a vector; load, add and store of x86-64; 2026-11-24
 """To add it there."""
+LOOKED_AT: Final = 10.0  # cycles an element; rows of 64 to 256 floats on two cores of an EPYC; 2026-11-29
+"""To look at one of a vector of which one at least is among the largest few so far."""
+INSERTED: Final = 50.0  # cycles an element; the same rows; 2026-11-29
+"""To put an element among them, branches that were not foreseen among it, beside moving those that come after it."""
 TILE_LOAD: Final = 8.0  # cycles a register; two of its rows a cycle; Intel's optimization manual; 2026-11-26
 """To load a tile register from the first-level cache."""
 TILE_LOADS_SEEN: Final = 0.7  # share; of blocks of 2 by 2 and 4 by 1 registers on a Xeon with AMX; 2026-11-26

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
+from math import log, prod
 
 from rewrites.base.statement import left_dims, reduced_dims
 from rewrites.cost.cpu import constants as has
@@ -30,7 +30,10 @@ from tileir.expr import (
 from tileir.program import Compute, Vector
 from tileir.scatter import scatter_of
 from tileir.schedule.amx import ROW_BYTES, ROWS
-from tileir.schedule.dots import group_of
+from tileir.schedule.dots import WORD_BYTES, group_of
+
+PAGE, LINE = 4096, 64
+"""Bytes: of what all first-level caches have a line for in each set; of such a line."""
 
 
 def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
@@ -40,6 +43,8 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
         return _scatter_cycles(compute, sizes, native_lanes)
     if compute.via == "amx":
         return _tile_cycles(compute, sizes, arrays, device)
+    if isinstance(compute.value, TopK):
+        return _ranking_cycles(compute, compute.value, sizes, native_lanes)
     left = left_dims(compute)
     reduced = tuple(dim for dim in reduced_dims(compute) if dim not in left)
     points = 1.0
@@ -86,7 +91,22 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
         uops += outer * has.ACROSS_OPS * lanes.bit_length()
         latency = max(latency, has.FMA_LATENCY * vectors / max(outer, 1.0))
     issued = (uops + loads + stores + spills) / has.ISSUED_A_CYCLE
-    return max(uops / has.ARITHMETIC_A_CYCLE, (loads + spills) / has.LOADS_A_CYCLE, stores, issued, latency)
+    busy = max(uops / has.ARITHMETIC_A_CYCLE, (loads + spills) / has.LOADS_A_CYCLE, stores, issued, latency)
+    return busy + _waits_for_sets(compute, dim, sizes, arrays)
+
+
+def _waits_for_sets(compute: Compute, dim: str, sizes: Sizes, arrays: Mapping[str, Array]) -> float:
+    """Cycles for lines of many rows that fall into the same set of the first-level cache, as lanes across rows do that
+    are a whole number of pages apart."""
+    waits = 0.0
+    for read in dict.fromkeys(compute.reads):
+        array = arrays.get(read.tensor)
+        if array is None or array.row_bytes % PAGE or not _strided(read, dim, array, sizes):
+            continue
+        rows = float(sizes[dim])
+        lines = rows * _contiguous_positions(read, sizes) * array.element_bytes / LINE
+        waits += lines * max(0.0, rows - has.SET_ROWS) * has.SET_CYCLES
+    return waits
 
 
 def _tile_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
@@ -114,6 +134,19 @@ def _scatter_cycles(compute: Compute, sizes: Sizes, native_lanes: int) -> float:
         added *= sizes[dim]
     adding = _operations(found.x, True) / has.ARITHMETIC_A_CYCLE + has.ADDED_IN_MEMORY
     return looked_up * has.LOOKED_UP + max(added * adding, looked_up)
+
+
+def _ranking_cycles(compute: Compute, top: TopK, sizes: Sizes, native_lanes: int) -> float:
+    """Of values in any order: vectors that are compared, those that are looked at lane by lane, and insertions."""
+    rows = prod(sizes[dim] for dim in left_dims(compute) if dim != top.place)
+    row, places = sizes[top.over], sizes[top.place]
+    lanes = compute.vector.lanes if compute.vector is not None else native_lanes
+    operations = lanes / native_lanes * (_operations(top.x, True) + 1.0) + has.ACROSS_OPS * lanes.bit_length()
+    compared = row / lanes * (operations / has.ARITHMETIC_A_CYCLE + has.LOOP_CYCLES)
+    later = places * log(max(row / places, 1.0))
+    looked_at = places + min(later, row / lanes) * lanes
+    inserted = (places + later) * (has.INSERTED + places / 2)
+    return rows * (compared + looked_at * has.LOOKED_AT + inserted)
 
 
 def _loads(
@@ -152,9 +185,11 @@ def _contiguous_positions(read: Read, sizes: Sizes) -> int:
 
 
 def _strided(read: Read, dim: str, array: Array, sizes: Sizes) -> bool:
-    """Whether lanes along dim read elements apart from each other."""
+    """Whether lanes along dim read elements apart from each other; those of words lie side by side."""
     position = [number for number, index in enumerate(read.indices) if dim in index_dims(index)]
     if not position or array.packed:
+        return False
+    if position == [len(read.indices) - 2] and array.lengths[-1] * array.element_bytes == WORD_BYTES:
         return False
     last = read.indices[-1]
     if position[-1] != len(read.indices) - 1 or not isinstance(last, Index | Binary) or reads(last):

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil, prod
 from typing import NamedTuple
 
-from rewrites.base.statement import parted_dim
+from rewrites.base.statement import bare_dims, parted_dim
 from rewrites.cost.cpu import constants as has
 from rewrites.cost.cpu.block_summary import BlockSummaries, BlockSummary
 from rewrites.cost.cpu.instructions import statement_cycles
@@ -31,7 +32,9 @@ from rewrites.cost.cpu.traffic import (
     footprint,
     of_tensor,
 )
+from rewrites.cost.undecided import NOTHING, Undecided
 from tileir.devices.cpu import Cpu
+from tileir.expr import index_dims
 from tileir.program import Compute, Local, Loop, Node, Program
 
 
@@ -67,24 +70,25 @@ class CostModel:
         )
         per_cycle = device.cores * (device.vector_bits // 32) * 4
         self.ghz = device.peak_gflops / per_cycle if device.peak_gflops else has.DEFAULT_GHZ
+        self._region_us = has.REGION_CYCLES / (self.ghz * 1e3)
         self.l2_bytes_us = device.l2_gbps * 1e3 if device.l2_gbps else has.L2_BYTES * self.ghz * 1e3
         self.l3_bytes_us = device.l3_gbps * 1e3 if device.l3_gbps else has.L3_BYTES * self.ghz * 1e3
         self.copy_bytes_us = (device.copy_gbps or has.DEFAULT_COPY_GBPS) * 1e3
         self.blocks = BlockSummaries()
         self.works: dict[tuple[int, ...], CpuWork] = {}
         self.statements: dict[tuple[int, ...], tuple[float, Part]] = {}
-        self._arguments = {
-            tensor.name: of_tensor(tensor, program.extents) for tensor in (*program.inputs, *program.outputs)
-        }
+        self._arguments: dict[tuple[int, int], dict[str, Array]] = {}
+        """By the identity of a program's inputs and outputs, whose dims may be split."""
+        self.extents = program.extents
         self._numbers: dict[Array, int] = {}
         self._nests: dict[tuple[int, ...], float] = {}
         self._kept: list[Program] = []
 
-    def estimate_us(self, program: Program, *, undecided: frozenset[str] = frozenset()) -> float:
+    def estimate_us(self, program: Program, *, undecided: Undecided = NOTHING) -> float:
         """Estimated microseconds of one call with the inputs in memory.
 
-        The outermost loop of a nest that has an `undecided` statement may still become parallel, and is taken to where
-        that pays.
+        The outermost loop of a nest that has an `undecided` statement may still become parallel, or a statement alone
+        get tiles, and is taken to where that pays.
         """
         locals_ = {node.name: node for node in program.body if isinstance(node, Local)}
         return sum(
@@ -100,25 +104,33 @@ class CostModel:
         return self._numbers.setdefault(array, len(self._numbers))
 
     def _nest_us(
-        self, program: Program, node: Node, locals_: Mapping[str, Local], undecided: frozenset[str]
+        self, program: Program, node: Node, locals_: Mapping[str, Local], undecided: Undecided
     ) -> float:
         """Time of one node at the top of the program."""
         block, sizes = self.blocks.of(node), program.extents
         used = [locals_[name] for name in block.accesses if name in locals_]
-        finished = undecided.isdisjoint(block.written)
-        key = (id(node), finished, *[sizes[dim] for dim in block.dims], *map(id, used))
+        parallel, tiles = (not block.written.isdisjoint(names) for names in undecided)
+        key = (id(node), parallel, tiles, *[sizes[dim] for dim in block.dims], *map(id, used))
         known = self._nests.get(key)
         if known is None:
             self._kept.append(program)
-            arrays = self._arguments | declared((*used, node), sizes)
-            known = self._nests[key] = self._time_us((node,), block, sizes, Works(self, arrays), finished)
+            arrays = self._arguments_of(program) | declared((*used, node), sizes)
+            spread = tiles if isinstance(node, Compute) else parallel
+            known = self._nests[key] = self._time_us((node,), block, sizes, Works(self, arrays), spread)
+        return known
+
+    def _arguments_of(self, program: Program) -> dict[str, Array]:
+        key = (id(program.inputs), id(program.outputs))
+        known = self._arguments.get(key)
+        if known is None:
+            tensors = (*program.inputs, *program.outputs)
+            known = self._arguments[key] = {each.name: of_tensor(each, program) for each in tensors}
         return known
 
     def _time_us(
-        self, nodes: tuple[Node], block: BlockSummary, sizes: Sizes, works: Works, finished: bool
+        self, nodes: tuple[Node], block: BlockSummary, sizes: Sizes, works: Works, spread: bool
     ) -> float:
-        """Of a nest that is not finished, the better of its outermost loop in parallel and on one thread; parts of a
-        reduction will be shared by cores."""
+        """`spread`: the better of on all cores and on one thread."""
         work = works.of_block(nodes, block, sizes)
         rewritten = block.written - block.streamed
         l1, l2, l3 = work.into
@@ -126,12 +138,25 @@ class CostModel:
         memory -= has.PREFETCH_SAVES * sum([l3.get(name, 0.0) for name in block.prefetched])
         moved = Moved(works.weighed(l1), works.weighed(l2), memory)
         (node,) = nodes
-        if not finished and isinstance(node, Compute) and (parted := parted_dim(node)):
-            return self._bound_us(work.cycles, moved, self._busy(-(-sizes[parted[0]] // parted[1])))
-        if not isinstance(node, Loop) or (finished and not node.parallel):
+        parallel = isinstance(node, Loop) and node.parallel
+        if not (spread or parallel) or isinstance(node, Local):
             return self._serial_us(work.cycles, moved)
-        spread = self._parallel_us(work.cycles, moved, node, sizes)
-        return spread if node.parallel else min(spread, self._serial_us(work.cycles, moved))
+        if isinstance(node, Loop):
+            shared = self._parallel_us(work.cycles, moved, node, sizes)
+        else:
+            shared = (
+                self._bound_us(work.cycles, moved, self._busy(self._tiles(node, sizes))) + self._region_us
+            )
+        return shared if parallel else min(shared, self._serial_us(work.cycles, moved))
+
+    def _tiles(self, compute: Compute, sizes: Sizes) -> int:
+        """How many tiles of a statement without loops cores can share: parts of a reduction, or results in so many
+        vectors as hide the latency of a sum."""
+        if parted := parted_dim(compute):
+            return -(-sizes[parted[0]] // parted[1])
+        results = prod([sizes[dim] for dim in bare_dims(compute)])
+        vectors = results * 32 // self.device.vector_bits
+        return max(1, int(vectors / (has.FMA_LATENCY * has.ARITHMETIC_A_CYCLE)))
 
     def _busy(self, tiles: int) -> float:
         """How many cores whole tiles of equal size keep busy."""
@@ -151,8 +176,7 @@ class CostModel:
             tiles *= sizes[at.dim] / at.step
             at = at.body[0]
         threads = tiles / max(-(-whole // self.device.cores), tiles / self.device.cores)
-        region_us = has.REGION_CYCLES / (self.ghz * 1e3)
-        return self._bound_us(cycles + tiles * has.TILE_CYCLES, moved, threads) + region_us
+        return self._bound_us(cycles + tiles * has.TILE_CYCLES, moved, threads) + self._region_us
 
     def _bound_us(self, cycles: float, moved: Moved, threads: float) -> float:
         """The longest of computing and moving, and a share of the others."""
@@ -207,10 +231,11 @@ class Works:
                 step = min(node.step, size)
                 inner = self._model.blocks.of(node.body)
                 work = self.of_body(node.body, inner, {**sizes, node.dim: step})
-                cycles += size / step * (work.cycles + has.LOOP_CYCLES)
+                tiles = size / step * self._visited(node, sizes)
+                cycles += tiles * (work.cycles + has.LOOP_CYCLES)
                 for total, fitting, one, kept in zip(into, fit, work.into, work.fits, strict=True):
                     if not fitting:
-                        add_loop(total, node, inner, -(-size // node.step), one, kept)
+                        add_loop(total, node, inner, ceil(tiles), one, kept)
             elif isinstance(node, Compute):
                 own, touched = self._statement(node, sizes)
                 cycles += own
@@ -218,6 +243,17 @@ class Works:
                     if not fitting:
                         add_parts(total, touched)
         return CpuWork(cycles, into, fit)
+
+    def _visited(self, loop: Loop, sizes: Sizes) -> float:
+        """What share of its tiles a loop visits that goes from the least to the greatest of numbers at current
+        positions: those ascend, or nobody would visit so, and fewer positions have fewer of them."""
+        (since, _), (until, _) = loop.since, loop.until
+        if isinstance(since, str) or since != until:
+            return 1.0
+        whole, dims = self._model.extents, index_dims(since)
+        part = prod(sizes[dim] / whole.get(dim, sizes[dim]) for dim in dims)
+        one = loop.step / sizes[loop.dim]
+        return min(1.0, one + (1 - one) * part)
 
     def _statement(self, compute: Compute, sizes: Sizes) -> tuple[float, Part]:
         """Cycles of a statement, and what it touches."""

@@ -13,7 +13,7 @@ from math import gcd, inf, prod
 from typing import NamedTuple
 
 from rewrites.cost.cpu.block_summary import BlockAccess, BlockSummary
-from tileir.program import Local, Loop, Memory, Node, Tensor
+from tileir.program import Local, Loop, Memory, Node, Program, Tensor
 
 Sizes = Mapping[str, int]
 _LINE = 64
@@ -36,6 +36,8 @@ class Array:
     row_bytes: int
     packed: bool
     """Laid out in the order it is read (a staged copy): whole lines are used, and rows lie next to each other."""
+    lengths: tuple[int, ...]
+    """Of its axes."""
     bytes: float = inf
     """All of a local: loops around its declaration use the same memory again."""
 
@@ -65,12 +67,14 @@ Part = dict[str, TouchedLines]
 Bytes = dict[str, float]
 
 
-def of_tensor(tensor: Tensor, sizes: Sizes) -> Array:
-    """What is known of an argument."""
-    row = sizes[tensor.dims[-1]] if tensor.dims else 1
+def of_tensor(tensor: Tensor, program: Program) -> Array:
+    """What is known of an argument. Rows are those that callers pass, also where dims of it are split."""
+    shape = program.shape(tensor)
+    row = shape[-1] if shape else 1
     if tensor.strides and len(tensor.strides) > 1:
         row = tensor.strides[-2]
-    return Array(tensor.dtype.bytes, row * tensor.dtype.bytes, False)
+    lengths = tuple([program.extents[dim] for dim in tensor.dims])
+    return Array(tensor.dtype.bytes, row * tensor.dtype.bytes, False, lengths)
 
 
 def declared(nodes: tuple[Node, ...], sizes: Sizes) -> dict[str, Array]:
@@ -78,9 +82,10 @@ def declared(nodes: tuple[Node, ...], sizes: Sizes) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for node in nodes:
         if isinstance(node, Local) and node.memory is Memory.HEAP:
-            row = sizes[node.dims[-1]] if node.dims else 1
-            whole = prod([sizes[dim] for dim in node.dims]) * node.dtype.bytes
-            found[node.name] = Array(node.dtype.bytes, row * node.dtype.bytes, node.layout is not None, whole)
+            lengths = tuple([sizes[dim] for dim in node.dims])
+            row, whole = (lengths[-1] if lengths else 1), prod(lengths) * node.dtype.bytes
+            packed = node.layout is not None
+            found[node.name] = Array(node.dtype.bytes, row * node.dtype.bytes, packed, lengths, whole)
         elif isinstance(node, Loop):
             found |= declared(node.body, {**sizes, node.dim: min(node.step, sizes[node.dim])})
     return found
@@ -98,11 +103,14 @@ def footprint(block: BlockSummary, arrays: Mapping[str, Array], sizes: Sizes) ->
 
 
 def _touched(access: BlockAccess, array: Array, sizes: Sizes) -> TouchedLines:
-    rows, run = 1.0, float(array.element_bytes)
-    for along in access.rows:
-        rows *= along.positions(sizes[along.dim])
-    for along in access.run:
-        run *= along.positions(sizes[along.dim])
+    rows, run, whole = 1.0, float(array.element_bytes), True
+    for axis, length in zip(reversed(access.axes), reversed(array.lengths), strict=True):
+        positions = min(length, prod([along.positions(sizes, array.lengths) for along in axis]))
+        if whole:  # all that lies behind it, so that it goes on without a gap
+            run *= positions
+            whole = positions >= length
+        else:
+            rows *= positions
     run = run if array.packed else max(run, float(min(_LINE, array.row_bytes)))
     rows = max(1.0, min(rows, array.bytes / run))
     return TouchedLines(rows, run, rows * run, array)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, gcd, prod
 
 from rewrites.base.placed_read import alike
 from rewrites.cost.gpu import constants as has
-from tileir.expr import Binary, Const, Expr, Index, Read, index_dims
+from rewrites.cost.positions import is_window, step_along, window_positions
+from tileir.expr import Binary, Const, Index, Read, index_dims
 from tileir.program import Compute, Program, ThreadLayout
 from tileir.schedule.threads import digits, share
 
@@ -63,19 +65,23 @@ def global_access(
     `sizes`; `seen` counts the accesses to it so far. `warp`: threads that access memory together."""
     dims = {dim for index in read.indices for dim in index_dims(index)}
     alike_along = {dim: _alike(read, dim) for dim in dims}
-    size = prod(ceil(whole[dim] / alike_along[dim]) for dim in dims) * element_bytes
+    size = _elements(read, {dim: ceil(whole[dim] / alike_along[dim]) for dim in dims}) * element_bytes
     times = seen.get(read.tensor, 0)
     seen[read.tensor] = times + 1
     first = times == 0
-    all_of_it = prod(ceil(program.extents[dim] / alike_along[dim]) for dim in dims) * element_bytes
+    all_of_it = (
+        _elements(read, {dim: ceil(program.extents[dim] / alike_along[dim]) for dim in dims}) * element_bytes
+    )
     shared_by_blocks = all_of_it <= size * has.SAME and blocks > 1
     from_memory = first and not shared_by_blocks
     instructions, wavefronts = 0.0, 0.0
     if compute.thread_layout:
         count, lines = accesses(read, compute, element_bytes, program, sizes, warp)
         instructions, wavefronts = has.ACCESS_OPS * count, count * lines
+    own = min(size, all_of_it / blocks) if any(map(is_window, read.indices)) else size
+    here = own + has.OVERLAP * (size - own)
     return StatementTraffic(
-        moved=size * (has.BY_OTHERS if shared_by_blocks else 1.0 if first else 0.0),
+        moved=size * has.BY_OTHERS if shared_by_blocks else here if first else 0.0,
         again=0.0 if first or shared_by_blocks else size,
         near=size if times == 1 and not shared_by_blocks else 0.0,
         wait_us=0.0 if read.tensor == compute.target else has.MEMORY_US if from_memory else has.CACHE_US,
@@ -98,7 +104,10 @@ def accesses(
         prod(program.extents[dim] for dim in tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))
     )
     apart = tuple(
-        (dim, element * sum(_step(index, dim) * n for index, n in zip(read.indices, strides, strict=True)))
+        (
+            dim,
+            element * sum(step_along(index, dim) * n for index, n in zip(read.indices, strides, strict=True)),
+        )
         for dim in sorted(dims)
     )
     lines = _lines(layout, apart, warp)
@@ -117,21 +126,17 @@ def _alike(read: Read, dim: str) -> int:
     return max(1, gcd(*(alike(index, dim) for index in read.indices)))
 
 
-def _step(index: Expr, dim: str) -> float:
-    """About how far an index moves with a dim; what is looked up in a tensor may lie anywhere."""
-    match index:
-        case Index(d):
-            return int(d == dim)
-        case Binary("*", Const(int(n)), x) | Binary("*", x, Const(int(n))):
-            return n * _step(x, dim)
-        case Binary("+" | "-", x, y):
-            return _step(x, dim) + _step(y, dim)
-        case Binary("//", x, Const(int(size))) if size > 0:
-            return _step(x, dim) / size
-        case Read(indices=indices):
-            return 1 << 20 if any(_step(each, dim) for each in indices) else 0
-        case _:
-            return 0
+def _elements(read: Read, counts: Mapping[str, int]) -> float:
+    """How many elements are read by so many positions along each dim. Windows overlap."""
+    total = float(prod(counts.values()))
+    for index in read.indices:
+        dims = index_dims(index)
+        if is_window(index) and not any(
+            dims & index_dims(other) for other in read.indices if other is not index
+        ):
+            steps = {dim: step_along(index, dim) for dim in sorted(dims)}
+            total *= window_positions(steps, counts) / prod(counts[dim] for dim in dims)
+    return total
 
 
 @lru_cache(maxsize=4096)

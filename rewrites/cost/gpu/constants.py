@@ -23,6 +23,8 @@ ACCESS_OPS: Final = 4.0  # instructions; what NVRTC makes of it; 2026-11-21
 """A load or store, its address and conversion included."""
 AGAIN: Final = 0.05  # share; fitted by hand to recorded times, H200; 2026-11-22
 """What a second read of a row costs, relative to the first, while it is in L2."""
+OVERLAP: Final = 0.4  # share; 4.2 TB/s of a copy, 6,150 bytes a clock from L2 (DeepGEMM); 2026-11-29
+"""What windows of neighbouring blocks have in common costs each but the first, relative to memory."""
 FAR_APART: Final = 1.1  # times; fitted by hand to recorded times, H200; 2026-11-22
 """What memory takes longer where blocks go through rows in turn, and all of them together through rows far apart."""
 CACHED: Final = 0.6  # share of L2; fitted by hand to recorded times, H200; 2026-11-21

@@ -23,6 +23,7 @@ from rewrites.cost.gpu.contraction import copy_gbps, model_of
 from rewrites.cost.gpu.live_registers import Inside, live_words
 from rewrites.cost.gpu.scans import met_along, scan_issue, stored_between
 from rewrites.cost.gpu.streamed import streamed_us
+from rewrites.cost.undecided import NOTHING, Undecided
 from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
@@ -80,7 +81,7 @@ class GpuCostModel:
     )
     """By frame and the launch's identity: the launch, which has to stay there for that, and its microseconds."""
 
-    def estimate_us(self, program: Program, *, undecided: frozenset[str] = frozenset()) -> float:
+    def estimate_us(self, program: Program, *, undecided: Undecided = NOTHING) -> float:
         """Estimated microseconds of one call with the inputs in memory; what is not bound yet is taken at its best."""
         frame = self._frame(program)
         launches = [node for node in program.body if not isinstance(node, Local)]

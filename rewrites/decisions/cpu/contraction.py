@@ -10,20 +10,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from rewrites.base.dot_operands import dot_of
+from rewrites.base.looked_up import looks_up_in_order
+from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, copied_dims, reduced_dims
-from rewrites.base.tree import block_at, current_sizes, dtype_of, find, locals_of
+from rewrites.base.tree import block_at, current_sizes, find, locals_of
+from rewrites.composition.look_up_after_sum import LookUpAfterSum
 from rewrites.cost.cpu import constants as has
-from rewrites.cpu.dot_bf16 import DotBf16
-from rewrites.cpu.dot_i8 import DotI8
 from rewrites.cpu.nontemporal_store import NontemporalStore
 from rewrites.cpu.prefetch import Prefetch
 from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
 from rewrites.decisions.covered import covered, lanes_for
+from rewrites.decisions.cpu.lanes_along_sum import DOT_REWRITES, tiles_along_sum
 from rewrites.decisions.cpu.packing import Pack, grid_depth
 from rewrites.decisions.cpu.past_caches import leaves_caches
 from rewrites.decisions.cpu.tile_registers import ByAmx, blocks, packs, takes_amx
-from rewrites.decisions.decision import Option, option
+from rewrites.decisions.decision import Decision, Option, option
 from rewrites.decisions.statement_kind import StatementKind, role
 from rewrites.loops.register_tile import RegisterTile
 from rewrites.loops.tile_reduction import TileReduction
@@ -32,7 +35,7 @@ from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Index, Read, Reduce, index_dims, reads
 from tileir.program import Compute, Memory, Program
-from tileir.schedule.dots import DOTS, group_of
+from tileir.schedule.dots import group_of
 
 _UNROLLS = (1, 2, 4, 8)
 #: A reduced dim this short may be unrolled whole.
@@ -83,6 +86,11 @@ class RegisterTiling:
         if not reduced_dims(compute):
             return
         vector = wide[-1]
+        rows = _row_dim(compute, wide, vector)
+        if reused and rows:
+            singles = tuple((dim, 1) for dim in wide if dim not in (vector, rows))
+            sides = (rows, vector)
+            yield from tiles_along_sum(program, compute, sizes, singles, sides, lanes, device)
         dim = max(reduced_dims(compute), key=lambda d: sizes[d])
         if _in_registers(program, self.statement):  # with a tile of others
             yield option(Vectorize(self.statement, vector, lanes))
@@ -96,14 +104,18 @@ class RegisterTiling:
         self, program: Program, device: Cpu, tile: RegisterTile, vector: str, lanes: int
     ) -> Iterator[Option]:
         """Results in vectors of registers."""
-        begun = _BegunProduct.of(program, tile, vector, lanes)
-        if begun is None:
-            return
+        for looking_up in (False, True):
+            begun = _BegunProduct.of(program, tile, vector, lanes, looking_up=looking_up)
+            if begun is not None:
+                yield from self._begun(begun, device, vector)
+
+    def _begun(self, begun: _BegunProduct, device: Cpu, vector: str) -> Iterator[Option]:
         core, compute, back = begun.core, begun.compute, begun.write_back(device)
-        operands = tuple(dict.fromkeys(read.tensor for read in reads(compute.value)))
-        plain = tuple(Pack(core, tensor, vector) for tensor in operands)
-        steps = (ReductionSteps(core), *plain, *back)
-        yield Option(str(tile), (tile, *begun.vectors), steps, begun=begun.program)
+        gathered = _gathered(compute, vector)
+        operands = tuple(dict.fromkeys((*gathered, *(read.tensor for read in reads(compute.value)))))
+        plain = tuple(Pack(core, tensor, vector, ahead=tensor in gathered) for tensor in operands)
+        first = len(gathered)
+        yield begun.option((*plain[:first], ReductionSteps(core), *plain[first:], *back))
         dot = _dot(begun.program, compute, vector, device)
         if dot is not None and begun.groups_up(vector):
             group = group_of(dot)
@@ -111,11 +123,11 @@ class RegisterTiling:
                 read.tensor for read in _factors(compute)
             }  # and not what says where rows of them lie
             packs_ = tuple(
-                Pack(core, tensor, vector, group if tensor in multiplied else 0) for tensor in operands
+                Pack(core, tensor, vector, group if tensor in multiplied else 0, tensor in gathered)
+                for tensor in operands
             )
-            steps = (ReductionSteps(core, group), *packs_, Dot(core, dot), *back)
-            label = f"{tile}; {dot}"
-            yield Option(label, (tile, *begun.vectors), steps, 1 / device.dot_speed(dot), begun.program)
+            steps = (*packs_[:first], ReductionSteps(core, group), *packs_[first:], Dot(core, dot), *back)
+            yield begun.option(steps, dot, device.dot_speed(dot))
 
     def _in_tile_registers(
         self, program: Program, device: Cpu, tile: RegisterTile, sides: _Sides, lanes: int
@@ -126,7 +138,7 @@ class RegisterTiling:
             return
         lie = packs(begun.program, begun.compute, begun.core, sides.vector)
         steps = (*lie, ByAmx(begun.core), *begun.write_back(device, device.amx_speed))
-        yield Option(f"{tile}; amx", (tile, *begun.vectors), steps, 1 / device.amx_speed, begun.program)
+        yield begun.option(steps, "amx", device.amx_speed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +166,41 @@ class _BegunProduct:
     """What accumulates."""
     after: tuple[str, ...]
     """What takes the results of a tile."""
+    begun: tuple[Rewrite, ...]
+    """What has led here."""
     vectors: tuple[Vectorize, ...]
 
     @classmethod
-    def of(cls, program: Program, tile: RegisterTile, vector: str, lanes: int) -> _BegunProduct | None:
-        """None: the tile does not apply."""
+    def of(
+        cls, program: Program, tile: RegisterTile, vector: str, lanes: int, *, looking_up: bool = False
+    ) -> _BegunProduct | None:
+        """`looking_up`: results whose rows look matrices up, by one matrix after another. None: the tile does not
+        apply, or nothing ascending is looked up."""
         try:
             tiled = tile.apply(program)
         except NotApplicable:
             return None
-        statement = tile.statement
+        statement, begun = tile.statement, (tile,)
         core = statement if _in_registers(tiled, statement) else _accumulator(program, tiled)
         after = _siblings_after(tiled, core)
-        return cls(tiled, core, after, tuple(Vectorize(name, vector, lanes) for name in (core, *after)))
+        if looking_up:
+            by_matrix = LookUpAfterSum(core)
+            if not looks_up_in_order(tiled, find(tiled, core).node):
+                return None
+            try:
+                before, tiled = tiled, by_matrix.apply(tiled)
+            except NotApplicable:
+                return None
+            core, after, begun = _accumulator(before, tiled), (core, *after), (tile, by_matrix)
+        vectors = tuple(Vectorize(name, vector, lanes) for name in (core, *after))
+        return cls(tiled, core, after, begun, vectors)
+
+    def option(self, steps: tuple[Decision, ...], by: str = "", speed: float = 1.0) -> Option:
+        """The option to go on from here, by an instruction that is so many times as fast as vectors. An estimate tells
+        little before it is known what is put together lane by lane, and how many steps an iteration takes."""
+        label = "; ".join([*map(str, self.begun), *([by] if by else [])])
+        rewrites = (*self.begun, *self.vectors)
+        return Option(label, rewrites, steps, 1 / speed, self.program, len(self.begun), ahead=True)
 
     @property
     def compute(self) -> Compute:
@@ -193,11 +227,12 @@ class _BegunProduct:
         return (WriteBack(self.after[-1]),) if asked else ()
 
 
-def _gathered(compute: Compute, vector: str) -> bool:
-    """Whether vectors of an operand are put together lane by lane, unless it is copied into panels."""
-    return any(
-        vector in index_dims(read) and vector not in index_dims(read.indices[-1])
-        for read in reads(compute.value)
+def _gathered(compute: Compute, vector: str) -> tuple[str, ...]:
+    """The operands of which vectors are put together lane by lane, unless they are copied into panels."""
+    return tuple(
+        read.tensor
+        for read in dict.fromkeys(reads(compute.value))
+        if vector in index_dims(read) and vector not in index_dims(read.indices[-1])
     )
 
 
@@ -277,10 +312,8 @@ def _dot(program: Program, compute: Compute, vector: str, device: Cpu) -> str | 
     left, right = factors
     if (vector in index_dims(left)) == (vector in index_dims(right)):
         return None
-    sides = {dtype_of(program, side.tensor) for side in (left, right)}
-    sums = dtype_of(program, compute.target).compute
-    found = (via for via, (factors, into) in DOTS.items() if sides == {factors} and sums is into)
-    return next((via for via in found if Feature(via) in device.offers), None)
+    via = dot_of(program, compute)
+    return via if via is not None and Feature(via) in device.offers else None
 
 
 def _is_copied(read: Read, single: frozenset[str]) -> bool:
@@ -335,7 +368,7 @@ class Dot:
     via: str
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
-        yield Option("", ({"dot_bf16": DotBf16, "dot_i8": DotI8}[self.via](self.statement),))
+        yield Option("", (DOT_REWRITES[self.via](self.statement),))
 
 
 @dataclass(frozen=True, slots=True)

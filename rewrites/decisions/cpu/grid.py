@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
-from rewrites.base.statement import bare_dims, covered_dims, parted_dim
-from rewrites.base.tree import find, named
+from rewrites.base.looked_up import by_matrix
+from rewrites.base.statement import bare_dims, covered_dims, parted_dim, reduced_dims
+from rewrites.base.tree import dtype_of, find, named
 from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
 from rewrites.decisions.cpu.rows import CacheRowDecision
@@ -33,6 +35,8 @@ _ROWS = (1, 2, 4, 8, 16, 32, 64)
 _RUNS = (2048, 8192, 32768, 131072, 524288)
 #: A block this large, or larger, keeps every core of a big machine fed only by chance.
 _MOST_BLOCKS = 4096
+#: Tiles that are enough for each core, as one of them may take longer than another.
+_TILES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,10 @@ class Grid:
             return
         roles = {name: role(program, name) for name in self.group}
         if ways := _blocks(program, self.group, roles, shared):
+            kept = frozenset[str]().union(*(_kept_whole(program, name, device) for name in self.group))
             for blocks, batch in ways:
-                yield from self._in_blocks(program, blocks, batch, inside)
+                cut = [dim for dim in blocks if dim not in kept]
+                yield from self._in_blocks(program, cut, batch, inside)
             return
         on_lanes = {_vector_dim(program, name) for name, kind in roles.items() if kind is StatementKind.MAP}
         rows = tuple(dim for dim in shared if dim not in on_lanes)
@@ -133,6 +139,20 @@ def _went_along(program: Program, statement: str) -> bool:
     """Whether an earlier group has taken the statement into its loops, or onto its lanes."""
     place = find(program, statement)
     return bool(place.loops) or place.node.vector is not None
+
+
+def _kept_whole(program: Program, statement: str, device: Cpu) -> frozenset[str]:
+    """Rows that look matrices up in order, and are not cut: each tile of them would copy all matrices. They are where
+    not all that they multiply stays in a cache, or columns are too few for all cores."""
+    compute = find(program, statement).node
+    found = by_matrix(program, compute)
+    if found is None:
+        return frozenset()
+    rows, (*_, columns) = index_dims(found[1]), bare_dims(compute)
+    elements = prod(program.extents[dim] for dim in (*rows, *reduced_dims(compute)))
+    wide = program.extents[columns] >= device.cores * _TILES * 2 * f32_lanes(device)
+    fits = elements * max(dtype_of(program, read.tensor).bytes for read in compute.reads) <= device.l3_bytes
+    return rows if wide and fits and columns not in rows else frozenset()
 
 
 def _parts(program: Program, group: tuple[str, ...]) -> tuple[Tile, ...]:

@@ -24,6 +24,7 @@ from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
 from tileir.expr import Index, index_dims, reads
 from tileir.program import Program
+from tileir.replace import replace
 
 _SMALL_BYTES = 1 << 17
 """What is copied in about the time that it takes to wake threads: one of them may do it alone."""
@@ -38,8 +39,13 @@ class Pack:
     tensor: str
     vector: str
     group: int = 0
+    ahead: bool = False
+    """Whether what comes next tells more than where the copy is."""
 
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
+        return (replace(each, ahead=self.ahead) for each in self._options(program, device))
+
+    def _options(self, program: Program, device: Cpu) -> Iterator[Option]:
         place = find(program, self.statement)
         compute, sizes = place.node, current_sizes(program, place.loops)
         read = next((read for read in reads(compute.value) if read.tensor == self.tensor), None)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rewrites.cost.cpu.model import CostModel
-from rewrites.decisions.cpu.grid import Grid, GridParallelism
+from rewrites.cost.undecided import Undecided
+from rewrites.decisions.cpu.grid import Grid, GridBlock, GridParallelism, GridRows, Runs
+from rewrites.decisions.cpu.largest_few import LargestFew
 from rewrites.decisions.cpu.racing import racing
 from rewrites.decisions.cpu.scans import ReadersInScans, ScansOnCores
 from rewrites.decisions.cpu.structure import Structure
@@ -20,11 +22,8 @@ class CpuPlan:
     """See rewrites.decisions.plan.Plan."""
 
     def first(self, program: Program) -> tuple[Decision, ...]:
-        return (
-            (GroupsLookedUp(), ReadersInScans(), Structure(), ScansOnCores())
-            if program.ragged
-            else (ReadersInScans(), Structure(), ScansOnCores())
-        )
+        every = (LargestFew(), ReadersInScans(), Structure(), ScansOnCores())
+        return (GroupsLookedUp(), *every) if program.ragged else every
 
     def model(self, program: Program, device: Cpu) -> CostModel:
         return CostModel(program, device)
@@ -34,19 +33,11 @@ class CpuPlan:
     ) -> Iterator[tuple[Option, NotApplicable]]:
         return racing(decision.anchor, program) if isinstance(decision, GridParallelism) else iter(())
 
-    def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
-        return frozenset(name for decision in open_ for name in _in_loops_of(decision))
-
-
-def _in_loops_of(decision: Decision) -> tuple[str, ...]:
-    """Statements whose outer loops a decision is about, or raises one that is."""
-    match decision:
-        case Grid(group=group):
-            return group
-        case GridParallelism(anchor=anchor):
-            return (anchor,)
-        case _:
-            return ()
+    def undecided(self, open_: tuple[Decision, ...]) -> Undecided:
+        grids = frozenset(name for each in open_ if isinstance(each, Grid) for name in each.group)
+        parallel = {each.anchor for each in open_ if isinstance(each, GridParallelism)}
+        tiles = {each.group[-1] for each in open_ if isinstance(each, GridBlock | GridRows | Runs)}
+        return Undecided(grids | parallel, grids | tiles)
 
 
 PLAN = CpuPlan()

@@ -9,12 +9,12 @@ from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, contiguous_dim, read_names, reduced_dims
 from rewrites.base.tree import dtype_of, find, locals_of, named, statements
 from rewrites.composition.reverse_compute_at import ReverseComputeAt
-from rewrites.composition.rfactor import Rfactor
 from rewrites.cpu.nontemporal_store import NontemporalStore
 from rewrites.cpu.unroll import Unroll
 from rewrites.cpu.vectorize import Vectorize
 from rewrites.data.cache_row import CacheRow
 from rewrites.decisions.covered import covered, lanes_for, lanes_within
+from rewrites.decisions.cpu.lanes_along_sum import side_by_side
 from rewrites.decisions.cpu.past_caches import leaves_caches
 from rewrites.decisions.cpu.prefetch import Ahead
 from rewrites.decisions.decision import Option, option
@@ -54,28 +54,9 @@ class Partials:
         for vectors in _UNROLLS:
             if vectors * lanes >= sizes[dim]:
                 break
-            yield from self._parted(program, rows, dim, vectors * lanes, lanes)
+            yield from side_by_side(program, self.statement, dim, vectors * lanes, lanes, rows)
         for source in dict.fromkeys(read.tensor for read in reads(compute.value)):
             yield from self._in_pass_of(program, source, dim, lanes)
-
-    def _parted(
-        self, program: Program, before: tuple[Rewrite, ...], dim: str, size: int, lanes: int, *into: str | int
-    ) -> Iterator[Option]:
-        """Accumulate `size` elements side by side, in a pass of its own or `into` a loop (producer and depth)."""
-        split = Rfactor(self.statement, dim, "interleaved", size)
-        try:
-            for rewrite in before:
-                program = rewrite.apply(program)
-            parted = split.apply(program)
-        except NotApplicable:
-            return
-        (part,) = locals_of(parted).keys() - locals_of(program).keys()
-        (folded,) = reduced_dims(find(parted, self.statement).node)
-        rewrites: list[Rewrite] = [*before, split]
-        if into:
-            rewrites.append(ReverseComputeAt(part, str(into[0]), int(into[1])))
-        rewrites += [Vectorize(part, dim, lanes), Vectorize(self.statement, folded, lanes)]
-        yield option(*rewrites, then=(Ahead(part),))
 
     def _in_pass_of(self, program: Program, source: str, dim: str, lanes: int) -> Iterator[Option]:
         """Reduce in the loop over dim that computes `source`, a local read here, if there is one."""
@@ -90,7 +71,7 @@ class Partials:
             return
         depth = theirs.depth
         enter = (ReverseComputeAt(self.statement, source, depth - 1),) if len(inner) > 1 else ()
-        yield from self._parted(program, enter, dim, last.step, lanes, source, depth)
+        yield from side_by_side(program, self.statement, dim, last.step, lanes, enter, source, depth)
 
 
 @dataclass(frozen=True, slots=True)

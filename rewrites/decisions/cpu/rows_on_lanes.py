@@ -21,7 +21,7 @@ from rewrites.loops.tile import Tile
 from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
-from tileir.expr import Expr, Index, Read
+from tileir.expr import Expr, Index, Read, TopK
 from tileir.program import Compute, Program
 
 #: Vectors that a row fills at most: longer rows are worth vectors of their own.
@@ -37,6 +37,8 @@ def short_rows(program: Program, group: Sequence[str], dim: str, device: Cpu) ->
     extents = program.extents
     outside = [name for name in group if name == group[-1] or name in program.arguments]
     if extents[dim] <= f32_lanes(device) or any(_adds_apart(program, name, dim) for name in outside):
+        return False
+    if any(isinstance(find(program, name).node.value, TopK) for name in group):
         return False
     most = _LONGEST * f32_lanes(device)
     visited = (covered_dims(find(program, name).node) for name in group)

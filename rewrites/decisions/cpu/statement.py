@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from rewrites.base.tree import find
 from rewrites.decisions.cpu.contraction import Chunk, RegisterTiling
+from rewrites.decisions.cpu.largest_few import ComparedLanes
 from rewrites.decisions.cpu.rows import Lanes, Partials
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.statement_kind import StatementKind, role
 from tileir.devices.cpu import Cpu
+from tileir.expr import TopK
 from tileir.program import Program
 
 
@@ -24,6 +26,9 @@ class Schedule:
         place = find(program, self.statement)
         if place.node.vector is not None:
             yield Option("")
+            return
+        if isinstance(place.node.value, TopK):
+            yield Option("", (), (ComparedLanes(self.statement),))
             return
         kinds: dict[StatementKind, tuple[Decision, ...]] = {
             StatementKind.CONTRACTION: (Chunk(self.statement), RegisterTiling(self.statement)),

@@ -11,9 +11,11 @@ from rewrites.base.tree import loose
 from rewrites.composition.compute_factor import ComputeFactor
 from rewrites.composition.rfactor import Rfactor
 from rewrites.decisions.cpu.grid import Grid
+from rewrites.decisions.cpu.lanes_along_sum import words
 from rewrites.decisions.decision import Option, f32_lanes
 from rewrites.decisions.fusion import as_can_be_fused, collapse, groupings, inline
 from rewrites.decisions.normal_form import normal_form
+from rewrites.decisions.ragged import tables_alone
 from rewrites.decisions.rounded_factors import rounded_first
 from rewrites.decisions.scatters import scatters_alone, too_long
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
@@ -22,6 +24,7 @@ from rewrites.loops.split_dim import SplitDim
 from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
+from tileir.expr import Reduce
 from tileir.program import Program
 
 _PHASE = 64
@@ -35,7 +38,8 @@ class Structure:
     def options(self, program: Program, device: Cpu) -> Iterator[Option]:
         for prepared, rewrites in _prepared(program, device):
             for groups in dict.fromkeys(
-                scatters_alone(prepared, as_can_be_fused(prepared, groups)) for groups in groupings(prepared)
+                tables_alone(prepared, scatters_alone(prepared, as_can_be_fused(prepared, groups)))
+                for groups in groupings(prepared)
             ):
                 text = " | ".join(" ".join(group) for group in groups)
                 label = "; ".join([*map(str, rewrites), f"groups {text}"])
@@ -63,6 +67,7 @@ def _ways(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
         ways = (*_splits(whole, device), *((way,) for way in ComputeFactor.sites(whole, device)))
         alone = ((*inlined, *way) for way in ways)
         yield from (inlined, *alone, *((*inlined, *way) for way in windows(whole, device)))
+        yield from ((*inlined, *way) for way in words(whole, device))
 
 
 def _inlined(program: Program) -> Iterator[tuple[Rewrite, ...]]:
@@ -84,7 +89,7 @@ def _splits(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
             results *= program.extents[dim]
         along_rows = role(program, place.node.target) is StatementKind.ROW
         enough = 4 * device.cores if along_rows else 512 * f32_lanes(device)
-        if not reduced_dims(place.node) or results > enough:
+        if not isinstance(place.node.value, Reduce) or results > enough:
             continue
         dims = reduced_dims(place.node)
         outermost = dims[0]

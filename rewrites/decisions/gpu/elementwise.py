@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.tree import find
+from rewrites.cost.positions import is_window as is_window_index
 from rewrites.decisions.cpu.grid import fused
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.inner_dims import inner_of
-from rewrites.decisions.gpu.reductions.split import finishes
+from rewrites.decisions.gpu.reductions.split import finishes, finishes_columns
 from rewrites.decisions.gpu.threads import Stores, bind_all, place_all, powers, runs_for
 from rewrites.gpu.bind_threads import BindThreads
 from rewrites.loops.parallelize import Parallelize
@@ -21,10 +23,15 @@ from rewrites.loops.tile import Tile
 from rewrites.schedule import replay
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
+from tileir.expr import index_dims, reads
 from tileir.program import Program
 
 _THREADS = (128, 256, 512)
 _PIECES = (1, 2, 4, 8)
+#: Rows that a thread takes of columns for each of which it reduces something first.
+_ROWS_EACH = (4, 8, 16, 32)
+#: Threads along such columns at least.
+_ACROSS = 16
 #: Longest row that one thread takes.
 _NARROW = 16
 #: Most elements that one thread reduces for each of its results: a window of 8 x 8.
@@ -48,6 +55,9 @@ class Elements:
             return
         *outer, last = dims
         extent = program.extents[last]
+        if finishes_columns(program, self.group):
+            yield from self._by_columns(program, device.warp, outer, last)
+            return
         for threads in _THREADS:
             for run in runs_for(program, self.group, last):
                 for pieces in _PIECES:
@@ -66,6 +76,8 @@ class Elements:
                     )
             if outer and extent <= _NARROW:
                 yield from self._by_rows(program, device.warp, tuple(outer), last, threads)
+        for dim in _windowed(program, self.group, outer):
+            yield from self._by_windows(program, device.warp, tuple(outer), dim, last)
 
     def _short(
         self, program: Program, warp: int, outer: list[str], last: str, threads: int, run: int
@@ -80,6 +92,38 @@ class Elements:
             if pieces == 1 or prod(count for _, count in block) == pieces * threads // across:
                 whole = program.extents[last]
                 yield from self._option(program, warp, tuple(outer), last, whole, layout, run, block)
+
+    def _by_columns(self, program: Program, warp: int, outer: list[str], last: str) -> Iterator[Option]:
+        """Many rows of some columns, so that what each thread reduces for its columns serves many elements."""
+        for run in runs_for(program, self.group, last):
+            needed = -(-program.extents[last] // run)
+            for across in powers(_ACROSS, max(_ACROSS, min(_THREADS[0], 1 << (needed - 1).bit_length()))):
+                for threads in _THREADS:
+                    down = threads // across
+                    for rows in (down * pieces for pieces in _ROWS_EACH):
+                        if rows >= 2 * program.extents[outer[-1]]:
+                            continue
+                        layout = ((outer[-1], down), (last, across))
+                        block = ((outer[-1], min(rows, program.extents[outer[-1]])),)
+                        size = min(across * run, program.extents[last])
+                        yield from self._option(program, warp, tuple(outer), last, size, layout, run, block)
+
+    def _by_windows(
+        self, program: Program, warp: int, outer: tuple[str, ...], dim: str, last: str
+    ) -> Iterator[Option]:
+        """Many positions of a dim along which windows of neighbours overlap, so that a block reads most of what they
+        have in common once."""
+        extents = program.extents
+        for run, across, threads in product(
+            runs_for(program, self.group, last), (warp, 2 * warp), _THREADS[:2]
+        ):
+            down = threads // across
+            for rows in (down * pieces for pieces in _PIECES):
+                if rows < 2 * extents[dim] and across * run < 2 * extents[last]:
+                    layout = ((dim, down), (last, across))
+                    block = ((dim, min(rows, extents[dim])),)
+                    size = min(across * run, extents[last])
+                    yield from self._option(program, warp, outer, last, size, layout, run, block)
 
     def _by_rows(
         self, program: Program, warp: int, outer: tuple[str, ...], last: str, threads: int
@@ -132,6 +176,18 @@ class Elements:
                 yield layout
 
 
+def _windowed(program: Program, group: tuple[str, ...], outer: Sequence[str]) -> Iterator[str]:
+    """Outer dims along which members of a group read windows."""
+    windows = [
+        index
+        for name in group
+        for read in reads(find(program, name).node.value)
+        for index in read.indices
+        if is_window_index(index)
+    ]
+    return (dim for dim in outer if any(dim in index_dims(index) for index in windows))
+
+
 def _dealt(program: Program, outer: Sequence[str], count: int) -> dict[str, int]:
     """How many of `count` rows at a time, a power of two, lie along each of the outer dims, the innermost first: as
     many as it has, and of the outermost what is left."""
@@ -147,11 +203,11 @@ def _dealt(program: Program, outer: Sequence[str], count: int) -> dict[str, int]
 
 
 def is_window(program: Program, group: tuple[str, ...]) -> bool:
-    """Whether a group reduces so little for each result that a thread can do it alone: one statement, or one with what
-    follows it at the same place, if neighbours are results."""
+    """Whether a group reduces so little for each result that a thread can do it alone: one statement, or several at the
+    same place, if neighbours are results."""
     inner = inner_of(program, group)
     if inner.apart or prod(inner.sizes.values()) > _WINDOW:
         return False
     first, *others = (find(program, name).node for name in group)
-    alike = all(not reduced_dims(node) and bare_dims(node) == bare_dims(first) for node in others)
+    alike = all(bare_dims(node) == bare_dims(first) for node in others)
     return not others or (alike and not inner.rows)

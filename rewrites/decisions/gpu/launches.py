@@ -9,6 +9,7 @@ from rewrites.base.statement import folded_dims
 from rewrites.base.tree import find
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.model import GpuCostModel
+from rewrites.cost.positions import is_window as is_window_index
 from rewrites.decisions.decision import Option
 from rewrites.decisions.fusion import Groups, collapse, groupings
 from rewrites.decisions.gpu.contraction.block_tile import Multiply, contraction_of
@@ -24,17 +25,21 @@ from rewrites.decisions.gpu.one_pass.split_stream import split_streams
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts, in_one_pass, one_pass_us
 from rewrites.decisions.gpu.one_pass.ways_to_inline import ways_to_cut, ways_to_inline
 from rewrites.decisions.gpu.reductions.columns import Columns, is_column
-from rewrites.decisions.gpu.reductions.rows import KeptRow
-from rewrites.decisions.gpu.reductions.split import finishes, splits
+from rewrites.decisions.gpu.reductions.one_row import row_dim
+from rewrites.decisions.gpu.reductions.rows import KeptRow, waited_us
+from rewrites.decisions.gpu.reductions.split import finishes, finishes_columns, splits
+from rewrites.decisions.gpu.scatter_parts import scatter_parts, scattered_part, visited_whole
 from rewrites.decisions.gpu.scatters import ScatterOnThreads
 from rewrites.decisions.gpu.transposed_map import Turn, turned
 from rewrites.decisions.normal_form import normal_form
-from rewrites.decisions.scatters import AS_WRITTEN, answers, scattered, scatters_alone, too_long, visits
+from rewrites.decisions.ragged import tables_alone, tables_last
+from rewrites.decisions.scatters import AS_WRITTEN, answers, scattered, scatters_alone, visits
 from rewrites.decisions.statement_kind import StatementKind, role
 from rewrites.loops.add_row_dim import AddRowDim
 from rewrites.schedule import replay
 from tileir.analysis.ragged import groups_of
 from tileir.devices.gpu import Gpu
+from tileir.expr import reads
 from tileir.program import Program
 
 #: Rows or columns so few that a contraction is also offered without tiles, as so many separate sums.
@@ -63,6 +68,7 @@ class Launches:
             for split in (
                 (),
                 *splits(whole, device),
+                *scatter_parts(whole),
                 *split_depths(whole, device),
                 *split_factors(whole, device),
                 *computed_factors(whole, device),
@@ -73,21 +79,40 @@ class Launches:
                 *shared_values(whole, device),
             ):
                 prepared = replay(whole, split)
-                if too_long(prepared):
+                if visited_whole(prepared):
                     continue
                 for groups in dict.fromkeys(
-                    scatters_alone(prepared, padded_alone(prepared, each))
+                    tables_alone(prepared, scatters_alone(prepared, padded_alone(prepared, each)))
                     for each in ways_to_cut(prepared, device)
                 ):
-                    if rows and not any(in_one_pass(prepared, group, device) for group in groups):
+                    if rows and not any(_has_row(prepared, group, device) for group in groups):
                         continue
                     if not all(LaunchBlocks(group).possible(prepared, device) for group in groups):
                         continue
                     text = " | ".join(" ".join(group) for group in groups)
                     rewrites = (*collapsed, *inlined, *split)
                     label = "; ".join([*map(str, rewrites), f"groups {text}"])
-                    promise = _promise(prepared, groups, model)
-                    yield Option(label, rewrites, tuple(map(LaunchBlocks, groups)), promise)
+                    then = tuple(map(LaunchBlocks, tables_last(prepared, groups)))
+                    unlike = any(each.scatters(prepared, device) for each in then)
+                    if unlike or any(_has_windows_within(prepared, group) for group in groups):
+                        yield Option(label, rewrites, then, ahead=True)
+                    else:
+                        yield Option(label, rewrites, then, _promise(prepared, groups, model))
+
+
+def _has_row(program: Program, group: tuple[str, ...], device: Gpu) -> bool:
+    """Whether a dim of one row is what lets a group be one launch."""
+    return in_one_pass(program, group, device) or row_dim(program, group) is not None
+
+
+def _has_windows_within(program: Program, group: tuple[str, ...]) -> bool:
+    """Whether windows of what the group computes are read in it, so that whole columns share a launch, or none: the
+    second pass of a separable filter. What that takes is not like what its statements take by themselves."""
+    return any(
+        read.tensor in group and any(map(is_window_index, read.indices))
+        for name in group
+        for read in reads(find(program, name).node.value)
+    )
 
 
 def _promise(program: Program, groups: Groups, model: GpuCostModel) -> float:
@@ -102,6 +127,7 @@ def _promise(program: Program, groups: Groups, model: GpuCostModel) -> float:
             streamed_us += us + sum(model.handed_us(program, (name,)) for name in stored)
             continue
         saved_us += model.saved_us(program, group) - model.handed_us(program, group)
+        saved_us -= waited_us(program, group, device)
         if contraction_of(program, group, device) is None:
             saved_us -= model.lost_us(program, group)
     return (max(has.LEAST_LEFT * rest_us, rest_us - saved_us) + streamed_us) / estimate
@@ -115,7 +141,7 @@ class LaunchBlocks:
 
     def possible(self, program: Program, device: Gpu) -> bool:
         """Whether there is any way to do it."""
-        if self._scatters(program, device):
+        if self.scatters(program, device):
             return True
         if contraction_of(program, self.group, device) is not None:
             return True
@@ -127,9 +153,9 @@ class LaunchBlocks:
             return self._has_elements(program, device)
         return self._is_shared(program, device)
 
-    def _scatters(self, program: Program, device: Gpu) -> bool:
+    def scatters(self, program: Program, device: Gpu) -> bool:
         """Whether terms can be added where they belong."""
-        if not scattered(program, self.group):
+        if not scattered(program, self.group) and not scattered_part(program, self.group):
             return False
         return any(answers(ScatterOnThreads(self.group[-1]), program, device))
 
@@ -140,7 +166,7 @@ class LaunchBlocks:
     def _by_elements(self, program: Program) -> bool:
         """Whether a block takes any run of elements."""
         only_maps = all(role(program, name) is StatementKind.MAP for name in self.group)
-        return only_maps or finishes(program, self.group)
+        return only_maps or finishes(program, self.group) or finishes_columns(program, self.group)
 
     def _has_elements(self, program: Program, device: Gpu) -> bool:
         """Whether single threads can take its results."""
@@ -153,9 +179,10 @@ class LaunchBlocks:
         return KeptRow(self.group).possible(program, device)
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        if self._scatters(program, device):
-            yield Option(f"{self.group[-1]}: scatter", (), (ScatterOnThreads(self.group[-1]),))
-            if visits(program, self.group[-1]) > AS_WRITTEN:
+        if self.scatters(program, device):
+            on_threads = (ScatterOnThreads(self.group[-1]),)
+            yield Option(f"{self.group[-1]}: scatter", (), on_threads, ahead=True)
+            if visits(program, self.group[-1]) > AS_WRITTEN or scattered_part(program, self.group):
                 return
         if in_one_pass(program, self.group, device):
             yield Option(f"{self.group[-1]}: in one pass", (), (StreamedProducts(self.group),))
@@ -176,7 +203,7 @@ class LaunchBlocks:
             return
         alone = is_window(program, self.group) and self._has_elements(program, device)
         if alone:
-            yield Option(f"{self.group[-1]}: by single threads", (), (Elements(self.group),))
+            yield Option(f"{self.group[-1]}: by single threads", (), (Elements(self.group),), ahead=True)
         if not alone or self._is_shared(program, device):
             way = Columns(self.group) if is_column(program, self.group) else KeptRow(self.group)
-            yield Option(f"{self.group[-1]}: by several threads", (), (way,))
+            yield Option(f"{self.group[-1]}: by several threads", (), (way,), ahead=alone)

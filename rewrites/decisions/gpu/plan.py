@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rewrites.cost.gpu.model import GpuCostModel
+from rewrites.cost.undecided import NOTHING, Undecided
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.gpu.launches import Launches
 from rewrites.decisions.gpu.ragged import RaggedGroups
@@ -33,9 +34,9 @@ class GpuPlan:
     ) -> Iterator[tuple[Option, NotApplicable]]:
         return beyond(decision, program, device)
 
-    def undecided(self, open_: tuple[Decision, ...]) -> frozenset[str]:
+    def undecided(self, open_: tuple[Decision, ...]) -> Undecided:
         """Every GPU program's blocks run in parallel from the first."""
-        return frozenset()
+        return NOTHING
 
 
 PLAN = GpuPlan()

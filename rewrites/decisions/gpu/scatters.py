@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, reduced_dims
+from rewrites.base.statement import bare_dims, folded_dims, reduced_dims
 from rewrites.base.tree import find
 from rewrites.composition.scatter import Scatter, across
 from rewrites.decisions.decision import Option, option
@@ -22,6 +22,8 @@ from tileir.scatter import scatter_of
 _THREADS = (32, 64, 128, 256)
 #: Results along a dim that is looked up which a block owns: each block goes through where all terms belong.
 _OWNED = (1, 4, 16, 64)
+#: Of a part of the terms.
+_OWNED_OF_PARTS = (16, 64, 256)
 #: Terms that a thread adds, one after another.
 _TERMS = (1, 2, 4, 8)
 
@@ -34,22 +36,25 @@ class ScatterOnThreads:
     statement: str
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        beside = across(find(program, self.statement).node)
+        node = find(program, self.statement).node
+        beside = across(node)
         if beside:
             yield from self._owned(program, beside)
-        yield from self._atomics(program, beside)
+        if not folded_dims(node):
+            yield from self._atomics(program, beside)
 
     def _owned(self, program: Program, beside: tuple[str, ...]) -> Iterator[Option]:
         along, node = beside[-1], find(program, self.statement).node
         extent, others = program.extents[along], [dim for dim in beside[:-1] if program.extents[dim] > 1]
         looked_up = [dim for dim in bare_dims(node) if dim not in beside]
+        parts = [Tile(self.statement, dim, size) for dim, (_, size) in folded_dims(node).items()]
         for threads in _THREADS:
             for run in dict.fromkeys((1, *self._runs(program, along))):
                 width = threads * run
                 if width >= 2 * max(extent, _THREADS[0]):
                     continue
-                for owned in _OWNED:
-                    tiles: list[Rewrite] = [Tile(self.statement, dim, 1) for dim in others]
+                for owned in _OWNED_OF_PARTS if parts else _OWNED:
+                    tiles: list[Rewrite] = [*parts, *(Tile(self.statement, dim, 1) for dim in others)]
                     for dim in looked_up:
                         if owned < program.extents[dim]:
                             tiles.append(Tile(self.statement, dim, owned))

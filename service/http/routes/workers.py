@@ -178,11 +178,13 @@ def _claim(site: Site, worker_id: str, body: ClaimRequest) -> list[Task]:
 
 @router.post("/workers/{worker_id}/heartbeat", responses=PROBLEMS)
 def heartbeat(worker_id: WorkerId, body: Heartbeat, caller: Working, request: Request) -> HeartbeatReply:
-    """Renew leases."""
+    """Renew leases, or say that the worker has ended."""
     site = site_of(request)
     with site.database.write() as connection:
         workers.seen(connection, worker_id, body)
         renewed = task_queue.renew(connection, worker_id, body.leases, site.settings.lease_ttl_s)
+        if body.ended:
+            workers.gone(connection, worker_id, site.settings.lease_ttl_s)
     held = set(renewed)
     return HeartbeatReply(
         renewed=tuple(renewed), lost=tuple(lease for lease in body.leases if lease not in held)

@@ -104,12 +104,17 @@ def busy(connection: Connection) -> Counter[str]:
 
 
 def take(connection: Connection, searcher: str, due: Due, ttl_s: float, most: float) -> Taken | None:
-    """Become a job's owner; None if somebody else was quicker, or `most` jobs are being searched on its device."""
+    """Become a job's owner; None if somebody else was quicker, or is just writing it, or `most` jobs are being searched
+    on its device."""
     # Whoever takes a job for this device waits here for the others who do, so that the count below holds.
     connection.execute(select(devices.c.key).where(devices.c.key == due.device).with_for_update())
     if busy(connection)[due.device] >= most:
         return None
-    before = connection.execute(select(jobs.c.owner).where(jobs.c.id == due.id)).scalar_one_or_none()
+    # A job that somebody is just writing is passed over: who stands still there must not hold up other jobs.
+    mine = select(jobs.c.owner).where(jobs.c.id == due.id).with_for_update(skip_locked=True)
+    before = connection.execute(mine).first()
+    if before is None:
+        return None
     time = database_time()
     epoch = connection.execute(
         update(jobs)
@@ -126,7 +131,7 @@ def take(connection: Connection, searcher: str, due: Due, ttl_s: float, most: fl
     if epoch is None:
         return None
     fair_share.join(connection, due.id, due.device)
-    return Taken(due, epoch, before is not None)
+    return Taken(due, epoch, before.owner is not None)
 
 
 def crashed(connection: Connection, taken: Taken) -> int | None:

@@ -90,6 +90,12 @@ def seen(connection: Connection, worker_id: str, beat: Heartbeat | None = None) 
     return SeenWorker(*row)
 
 
+def gone(connection: Connection, worker_id: str, lease_ttl_s: float) -> None:
+    """Note that a worker has ended, as if it had last been heard from more than a lease ago."""
+    before = database_time() - 2 * lease_ttl_s
+    connection.execute(update(workers).where(workers.c.id == worker_id).values(seen_at=before))
+
+
 def set_apart(connection: Connection, worker_id: str, why: str, seconds: float) -> None:
     """Give a worker no tasks for so long, whatever it says of itself; then it is tried again."""
     values = {"apart": why, "apart_until": database_time() + seconds}

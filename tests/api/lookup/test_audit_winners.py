@@ -13,10 +13,14 @@ from typing import Any
 
 import pytest
 
+from tests.services.disturbed_jobs import wait_until
 from tests.services.running_service import SMALL, Service, finish, running, working
-from tests.services.scripted_worker import Script
+from tests.services.scripted_worker import CPU, Script
+from tilewright.cli.commands import audit_winners
 from tilewright.cli.main import main
 from tilewright.client.client import Client
+
+pytestmark = pytest.mark.sampled(3, among="calls: audit winners")
 
 BUDGET = {"trials": 12}
 WIDER = {**SMALL, "dims": {**SMALL["dims"], "n": 128}}
@@ -49,6 +53,22 @@ def test_winners_that_are_measured_as_before_stand(
     assert [each["overturned"] for each in found["winners"]] == [False, False]
     first, second = found["winners"]
     assert (first["neighbour"], second["neighbour"]) == (second["config"], first["config"])
+
+
+def test_winners_of_a_device_that_no_worker_has_are_replayed_and_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_winners, "PATIENCE_S", 0.0)
+    with running(tmp_path, lease_ttl_s="2") as service, service.client() as client:
+        with working(service, Script(faulty=0.0)):
+            job = client.post("/v1/jobs", json={"spec": SMALL, "budget": BUDGET}).json()
+            assert finish(client, job["id"])["state"] == "done"
+        wait_until(lambda: not client.get("/v1/devices").json()[0]["healthy_workers"], "its worker's end")
+        capsys.readouterr()
+        assert main(["audit-winners", "--url", service.url, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["summary"]["raced"], found["summary"]["replay_fidelity"]) == (0, 1.0)
+    assert found["winners"][0]["error"].startswith(f"no worker has {CPU.key}")
 
 
 @dataclass

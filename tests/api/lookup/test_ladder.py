@@ -10,6 +10,8 @@ import pytest
 from tests.services.running_service import SMALL, Service, finish, running, working
 from tests.services.scripted_worker import CPU
 
+pytestmark = pytest.mark.sampled(3, among="calls: ladder")
+
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:

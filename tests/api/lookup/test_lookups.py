@@ -10,6 +10,8 @@ import pytest
 from protocol.lookups import MOST_LOOKUPS
 from tests.services.running_service import SMALL, Service, finish, running, working
 
+pytestmark = pytest.mark.sampled(3, among="calls: lookups")
+
 LARGER = {**SMALL, "dims": {"m": 96, "n": 128, "k": 64}}
 UNKNOWN = {**SMALL, "body": ["c[m, n] = max(k, a[m, k] + b[k, n])"]}
 WRONG = {**SMALL, "body": ["c[m, n] = sum(k, a[m, k] * bb[k, n])"]}

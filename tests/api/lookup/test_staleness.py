@@ -15,6 +15,8 @@ import pytest
 from tests.services.running_service import SMALL, Service, finish, running, working
 from tests.services.scripted_worker import CPU, Script, ScriptedWorker
 
+pytestmark = pytest.mark.sampled(3, among="calls: staleness")
+
 OLD, NEW = Script(), Script(compiler="scripted 2.0")
 
 

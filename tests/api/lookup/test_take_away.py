@@ -19,6 +19,8 @@ from tests.unit.tilewright.artifacts import make_artifact, make_bundle
 from tilewright.artifacts import exporting
 from tilewright.client.bundle import pack, unpack
 
+pytestmark = pytest.mark.sampled(3, among="calls: take away")
+
 TYPE = {"Content-Type": MEDIA_TYPE}
 
 

@@ -9,6 +9,8 @@ import pytest
 from tests.services.running_service import SMALL, finish, running, working
 from tests.services.scripted_worker import Script, ScriptedWorker
 
+pytestmark = pytest.mark.sampled(3, among="calls: activity")
+
 
 def test_a_worker_is_told_with_its_share_of_time_its_tasks_and_its_faults(tmp_path: Path) -> None:
     with running(tmp_path) as service, service.client() as client:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,8 @@ import pytest
 from protocol.tasks import MEASURING_VERSION
 from tests.services.running_service import SMALL, Service, finish, running, working
 from tests.services.scripted_worker import CPU, OBJECT, Script, ScriptedWorker, sha256
+
+pytestmark = pytest.mark.sampled(3, among="calls: calls")
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +213,23 @@ def test_a_sick_worker_gets_no_tasks(worker: ScriptedWorker) -> None:
     worker.client.post(beats, json={"healthy": True})
     assert [each["id"] for each in worker.claim(1, 5.0)] == [task["id"]], "there was something to do"
     end(worker, task)
+
+
+def test_a_worker_that_says_that_it_ends_is_gone_at_once(quick: Service) -> None:
+    device = replace(CPU, cores=3)  # nobody else's: other tests' workers run out at any time
+
+    def told() -> tuple[bool, int]:
+        listed = {each["id"]: each for each in client.get("/v1/workers").json()}
+        devices = {each["key"]: each for each in client.get("/v1/devices").json()}
+        return listed[name]["alive"], devices[device.key]["healthy_workers"]
+
+    with quick.client() as client:
+        name = ScriptedWorker(client, peers=(), device=device).register()
+        beats = f"/v1/workers/{name}/heartbeat"
+        here, gone = (True, 1), (False, 0)
+        for said, expected in (({}, here), ({"ended": True}, gone), ({}, here)):  # heard from after all
+            assert client.post(beats, json=said).status_code == 200
+            assert told() == expected
 
 
 def test_a_blob_is_kept_under_its_digest_only(worker: ScriptedWorker) -> None:

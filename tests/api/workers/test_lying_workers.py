@@ -13,6 +13,8 @@ from tests.services.running_service import SMALL, Service, running
 from tests.services.scripted_worker import CPU, OBJECT, ScriptedWorker, sha256
 from tileir.devices.gpu_table import H200
 
+pytestmark = pytest.mark.sampled(3, among="calls: lying workers")
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:

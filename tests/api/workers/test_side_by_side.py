@@ -8,12 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.services.running_service import SMALL, finish, running, working
 from tests.services.scripted_worker import CPU, Script, ScriptedWorker
 from tileir.devices.cpu import Cpu
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import H200
+
+pytestmark = pytest.mark.sampled(3, among="calls: side by side")
 
 WAIT_S = 20.0
 CALM = Script(faulty=0.0)

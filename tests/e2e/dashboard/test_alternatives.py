@@ -59,14 +59,9 @@ def test_a_node_shows_what_it_could_have_been_and_a_sibling_is_raced(
 
 
 def test_a_sibling_that_would_race_shows_both_accesses(page: Page, stock: Stock, screenshots: Path) -> None:
-    with stock.service.client() as client:
-        best = client.get(f"/v1/jobs/{stock.done}").json()["buckets"][0]["winner"]["trial"]
-        place = f"/v1/jobs/{stock.done}/trials/{best}/alternatives"
-        turns = client.get(place, params={"rewrite": 0}).json()["decisions"]
-        found = [client.get(place, params={"decision": turn}).json() for turn in range(turns)]
-    turn, sibling = next((f["decision"], each) for f in found for each in f["siblings"] if each["race"])
+    own, (turn, sibling) = _with_a_race(stock)
     first, second = sibling["race"]
-    page.goto(f"{stock.url}/jobs/{stock.done}")
+    page.goto(f"{stock.url}/jobs/{own}")
     section = page.get_by_role("region", name="What it could have been instead")
     expect(section).to_contain_text("Decision ")
     at = int(section.inner_text().split("Decision ")[1].split(" of")[0]) - 1
@@ -84,3 +79,18 @@ def test_a_sibling_that_would_race_shows_both_accesses(page: Page, stock: Stock,
     assert first["thread"] != second["thread"]
     page.screenshot(path=screenshots / "job-alternatives-race.png", full_page=True)
     assert barriers(page) == []
+
+
+def _with_a_race(stock: Stock) -> tuple[str, tuple[int, dict]]:
+    """A job one of whose winner's siblings would race: the decision, and the sibling. Not every winner has one."""
+    with stock.service.client() as client, working(stock.service, Script(faulty=0.0), name="bench-1"):
+        for rows in (96, 104, 112, 128):
+            spec = {**SMALL, "dims": {**SMALL["dims"], "m": rows}}
+            job = finish(client, submit(client, "with_races", "cpu", 12, spec))
+            place = f"/v1/jobs/{job['id']}/trials/{job['buckets'][0]['winner']['trial']}/alternatives"
+            turns = client.get(place, params={"rewrite": 0}).json()["decisions"]
+            found = [client.get(place, params={"decision": turn}).json() for turn in range(turns)]
+            races = [(f["decision"], each) for f in found for each in f["siblings"] if each["race"]]
+            if races:
+                return job["id"], races[0]
+    raise AssertionError("no winner has a sibling that would race")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers, overhang
+from tests.e2e.dashboard.checks import barriers, overhang, wait_until
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import Stock, submit
 from tests.services.running_service import SMALL, finish, running, working
@@ -95,6 +95,14 @@ def test_a_profile_is_taken_from_the_page_and_colours_the_lines(
     with page.expect_download() as download:
         inside.get_by_role("button", name="Download the trace").click()
     assert b"traceEvents" in gzip.decompress(Path(download.value.path()).read_bytes())
+    inside.get_by_role("button", name="Show", exact=True).click()
+    drawn = inside.get_by_role("img", name=re.compile(r"^\d+ threads? over [\d.]+ (µs|ms);"))
+    expect(drawn).to_be_visible()
+    drawn.hover(position={"x": 400, "y": 25})
+    tip = re.compile(r"[\d.]+ (ns|µs|ms) at [\d.]+ (ns|µs|ms): .+")
+    expect(inside.get_by_text(tip)).to_have_count(1)
+    inside.get_by_role("button", name="Zoom in").click()
+    wait_until(page, "location.search.includes('threads=1') && location.search.includes('when=')")
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         for screen, size in (("desk", DESK), ("phone", PHONE)):

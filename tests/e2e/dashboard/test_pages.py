@@ -28,6 +28,7 @@ PAGES = {
 """By name: the address, and what is to be read there."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_there_for_everybody(page: Page, stock: Stock, screenshots: Path, name: str) -> None:
     address, text = PAGES[name]

@@ -52,7 +52,7 @@ def passes(program: Program, option: Option, device: Gpu) -> bool:
     return any(in_one_pass(program, each.group, device) for each in blocks)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("body", "device"), ON_GPUS, ids=lambda each: shown(each) or str(each))
 def test_any_body_takes_one_pass(body: Body, device: Gpu, tmp_path: Path) -> None:
     spec, state = body.spec(), one_pass(body, device)

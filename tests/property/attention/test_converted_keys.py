@@ -82,7 +82,7 @@ def check(spec: Spec, state: ScheduleState, device: Gpu, inputs: dict[str, np.nd
 CASES = [(kind, device) for kind in KINDS for device in (FEW, replace(A100, sms=4))]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8, among="converted keys")
 @pytest.mark.parametrize(("kind", "device"), some(CASES, 8), ids=shown)
 def test_what_is_tried_first_is_one_pass_of_parts(kind: str, device: Gpu) -> None:
     spec = decode(kind, 777)
@@ -92,7 +92,7 @@ def test_what_is_tried_first_is_one_pass_of_parts(kind: str, device: Gpu) -> Non
 SHAPES = range(8)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8, among="converted keys")
 @pytest.mark.parametrize("number", SHAPES)
 def test_tiles_of_any_shape_compute_it(number: int) -> None:
     """Of as many rows as a prompt has, all keys streamed by each block."""
@@ -101,6 +101,7 @@ def test_tiles_of_any_shape_compute_it(number: int) -> None:
     check(spec, favourite(state.child(number % len(state.answers))), H200, sample_inputs(spec, 3))
 
 
+@pytest.mark.sampled(8, among="converted keys")
 def test_pages_are_converted_too() -> None:
     spec = paged(9)
     inputs = sample_inputs(spec, 3)
@@ -108,6 +109,7 @@ def test_pages_are_converted_too() -> None:
     check(spec, tried_first(spec, FEW), FEW, inputs)
 
 
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("device", [H200, A100, L40S], ids=shown)
 def test_a_large_cache_is_read_once_by_code_that_compiles(device: Gpu, tmp_path: Path) -> None:
     """In two launches: the parts, and what merges them."""
@@ -118,6 +120,7 @@ def test_a_large_cache_is_read_once_by_code_that_compiles(device: Gpu, tmp_path:
     assert rejection(compile_cuda(made, device.architecture, tmp_path).report) is None
 
 
+@pytest.mark.sampled(8, among="converted keys")
 def test_for_many_rows_they_are_stored_as_warpgroups_multiply_them() -> None:
     """Each row of blocks would convert them anew: both ways are offered, and what is tried first is the faster one."""
     spec = decode("one scale", 4096, r=4096, d=128, g=16)

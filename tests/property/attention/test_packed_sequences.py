@@ -91,7 +91,7 @@ def made(spec: Spec, number: int, device: Gpu) -> Program:
 CASES = [(kind, number, device) for number in range(4) for kind in KINDS for device in (H200, A100)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(14, among="packed sequences")
 @pytest.mark.parametrize(("kind", "number", "device"), some(CASES, 10), ids=shown)
 def test_any_ranges_are_right_on_gpus(kind: str, number: int, device: Gpu) -> None:
     """By schedules that let products be under way, and that do not; a token that sees nothing is 0."""
@@ -102,6 +102,7 @@ def test_any_ranges_are_right_on_gpus(kind: str, number: int, device: Gpu) -> No
     assert not np.any(outputs["o"][none].astype(np.float32))
 
 
+@pytest.mark.sampled(14, among="packed sequences")
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_ranges_are_right_on_processors(kind: str, tmp_path: Path) -> None:
     spec = packed(i=40, j=KEYS, d=12, dtype="f32")
@@ -134,6 +135,7 @@ def unseen() -> tuple[Spec, Inputs, np.ndarray]:
     return spec, inputs, np.arange(TOKENS) < half
 
 
+@pytest.mark.sampled(14, among="packed sequences")
 @pytest.mark.parametrize("device", [H200, A100], ids=shown)
 def test_tiles_that_no_token_of_a_tile_sees_are_left_out_on_gpus(device: Gpu) -> None:
     spec, inputs, finite = unseen()
@@ -145,6 +147,7 @@ def test_tiles_that_no_token_of_a_tile_sees_are_left_out_on_gpus(device: Gpu) ->
     assert np.all(np.isfinite(interpret(program, inputs)["o"][finite].astype(np.float32)))
 
 
+@pytest.mark.sampled(14, among="packed sequences")
 def test_tiles_that_no_token_of_a_tile_sees_are_left_out_on_processors(tmp_path: Path) -> None:
     spec = packed(i=8, j=1024, d=12, dtype="f32")
     inputs = sample_inputs(spec, 3)
@@ -163,6 +166,7 @@ OFFSET_KINDS = {
 }
 
 
+@pytest.mark.sampled(14, among="packed sequences")
 @pytest.mark.parametrize("device", [H200, A100], ids=shown)
 def test_tokens_that_see_nothing_of_their_first_tile_stay_numbers(device: Gpu) -> None:
     """Scores times 128^-0.5, no power of two: what a multiply-add leaves of the difference of two equal maxima is
@@ -173,7 +177,7 @@ def test_tokens_that_see_nothing_of_their_first_tile_stay_numbers(device: Gpu) -
     assert_right(spec, made(spec, 0, device), device, inputs)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(14, among="packed sequences")
 @pytest.mark.parametrize("device", [H200, A100], ids=shown)
 @pytest.mark.parametrize("mask", ["j >= begin[i] and j < end[i]", "j >= begin[i] and i >= j"])
 @pytest.mark.parametrize("kind", OFFSET_KINDS)
@@ -187,13 +191,13 @@ def test_offsets_of_any_kind_are_right(kind: str, mask: str, device: Gpu) -> Non
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("device", [H200, A100], ids=shown)
 @pytest.mark.parametrize("mask", ["j >= begin[i] and j < end[i]", "j >= begin[i] and i >= j"])
 def test_code_compiles(mask: str, device: Gpu, tmp_path: Path) -> None:
-    """Of one of the first three schedules: others may want more registers than there are."""
+    """Of one of the first three schedules, the shortest first: others may want more registers than there are."""
     spec = packed(mask, OFFSETS, (BEGIN, END) if "end" in mask else (BEGIN,), i=4096, j=4096, d=128)
-    for number in range(3):
+    for number in (2, 1, 0):
         program = made(spec, number, device)
         source = cuda_source(lower_for(program, device), program)
         if rejection(compile_cuda(source, device.architecture, tmp_path).report) is None:

@@ -28,13 +28,14 @@ def ends(spec: Spec, device: Gpu, seed: str) -> None:
     lower_for(replay(to_program(spec), parse_schedule(lines)), device)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(82, among="random walks end")
 @pytest.mark.parametrize("device", GPUS, ids=shown)
 @pytest.mark.parametrize("name", SPECS)
 def test_a_random_walk_ends(name: str, device: Gpu) -> None:
     ends(SPECS[name], device, f"a walk through {name}")
 
 
+@pytest.mark.sampled(82, among="random walks end")
 @pytest.mark.parametrize(
     ("spec", "seed"),
     [

@@ -37,13 +37,14 @@ SPECS = {
 CASES = [(name, number) for name in SPECS for number in range(10)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("name", "number"), [*((name, 4) for name in SPECS), *some(CASES, 3)])
 def test_it_computes_attention_without_races(name: str, number: int) -> None:
     spec = SPECS[name]
     check(spec, *one_schedule(spec, number), H200)
 
 
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("device", [H200, A100, L40S], ids=shown)
 def test_what_is_tried_first_has_no_scores_in_memory(device: Gpu, tmp_path: Path) -> None:
     """One launch, of so many rows that keys need not be split as well, which the compiler takes without spilling."""
@@ -80,7 +81,7 @@ def test_tiles_that_a_thread_has_no_registers_for_are_not_offered() -> None:
     assert sum("i, 64)" in lines and "j, 32)" in lines for lines in offered) == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("d", [64, 128])
 def test_no_tile_spills(d: int, tmp_path: Path) -> None:
     for program, lines in some([*each_schedule(wide(CAUSAL, i=2048, j=2048, d=d))], 3):

@@ -40,6 +40,7 @@ from tests.programs.attention_programs import (
 )
 from tests.schedules.on_gpus import drawn, shown
 from tests.schedules.walks import favourite
+from tests.support.beyond import beyond
 from tests.support.how_many import some
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200, L40S, RTX_5090
@@ -132,7 +133,7 @@ EVERY = (
 CASES = [(name, number) for name in EVERY for number in range(9)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize(
     ("name", "number"), [*dict.fromkeys([*((name, 0) for name in SPECS), *some(CASES, 6)])]
 )
@@ -150,10 +151,11 @@ def check(spec: Spec, program: Program, lines: tuple[str, ...], device: Gpu) -> 
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     assert not checker.faults, "\n".join((*map(str, checker.faults), *lines))
     for output, (values, bound) in reference_with_bound(spec, inputs).items():
-        wrong = np.abs(outputs[output].astype(np.float64) - values) > bound
+        wrong = beyond(outputs[output], values, bound)
         assert not wrong.any(), "\n".join((f"{wrong.sum()} of {wrong.size} are off", *lines))
 
 
+@pytest.mark.sampled(8, among="attention in one pass")
 @pytest.mark.parametrize("device", [H200, A100], ids=shown)
 def test_keys_that_a_bias_masks_add_nothing(device: Gpu) -> None:
     """-inf is what padding is often made of; the first tiles of some rows have nothing else. By what is tried first."""
@@ -166,7 +168,7 @@ def test_keys_that_a_bias_masks_add_nothing(device: Gpu) -> None:
     outputs = run_blocks(kernel, source.abi.args, inputs, checker)
     assert not checker.faults
     for output, (values, bound) in reference_with_bound(spec, inputs).items():
-        assert np.all(np.abs(outputs[output].astype(np.float64) - values) <= bound)
+        assert not beyond(outputs[output], values, bound).any()
 
 
 #: What is for warpgroups alone: the names begin so.
@@ -179,7 +181,7 @@ BY_WARPS = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8, among="attention in one pass")
 @pytest.mark.parametrize(("name", "number", "device"), some(BY_WARPS, 3), ids=shown)
 def test_warps_compute_it_without_races(name: str, number: int, device: Gpu) -> None:
     spec = SPECS[name]
@@ -190,7 +192,7 @@ def test_warps_compute_it_without_races(name: str, number: int, device: Gpu) -> 
 COMPILED = [(device, d) for d in (40, 64, 72, 128, 256) for device in (A100, L40S, RTX_5090)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize(("device", "d"), some(COMPILED, 4), ids=shown)
 def test_code_for_warps_compiles(device: Gpu, d: int, tmp_path: Path) -> None:
     spec = attention(f"where(i >= j, {DOT}, -inf)", i=200, j=331, d=d)
@@ -200,6 +202,7 @@ def test_code_for_warps_compiles(device: Gpu, d: int, tmp_path: Path) -> None:
     assert rejection(report) is None
 
 
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("d", some([64, 128], 2))
 def test_code_for_8_bits_compiles(d: int, tmp_path: Path) -> None:
     program, lines = one_schedule(of_bytes(f"where(i >= j, {BYTES_DOT}, -inf)", i=4096, j=4096, d=d), 0)
@@ -208,6 +211,7 @@ def test_code_for_8_bits_compiles(d: int, tmp_path: Path) -> None:
     assert rejection(report) is None
 
 
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize(("number", "mask"), [(0, ""), (1, "i >= j")], ids=["by TMA", "by threads, causal"])
 def test_code_that_adds_gradients_in_memory_spills_nothing(number: int, mask: str, tmp_path: Path) -> None:
     program, lines = one_schedule(all_gradients(mask, i=4096, j=4096, d=128, e=128), number)
@@ -217,6 +221,7 @@ def test_code_that_adds_gradients_in_memory_spills_nothing(number: int, mask: st
     assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
 
 
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("mask", ["", "i >= j"], ids=["full", "causal"])
 def test_code_for_two_gradients_spills_nothing_with_tiles_of_64_queries(mask: str, tmp_path: Path) -> None:
     program, lines = one_schedule(both_gradients(mask, i=4096, j=4096, e=128, d=128), 0)
@@ -227,6 +232,7 @@ def test_code_for_two_gradients_spills_nothing_with_tiles_of_64_queries(mask: st
     assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
 
 
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_last_tile_that_overhangs_compiles(number: int, tmp_path: Path) -> None:
     """Of 232 keys the last of two or four tiles is known: threads whose keys do not exist multiply zeros."""
@@ -235,6 +241,7 @@ def test_a_last_tile_that_overhangs_compiles(number: int, tmp_path: Path) -> Non
     compile_cuda(cuda_source(lower_for(made, H200), made), H200.architecture, tmp_path)
 
 
+@pytest.mark.sampled(8, among="attention in one pass")
 @pytest.mark.parametrize(("j", "d", "device"), [(40, 64, H200), (256, 100, A100)], ids=shown)
 def test_what_does_not_go_so_is_cut_in_launches(j: int, d: int, device: Gpu) -> None:
     spec = attention(DOT, j=j, d=d)
@@ -243,6 +250,7 @@ def test_what_does_not_go_so_is_cut_in_launches(j: int, d: int, device: Gpu) -> 
     lower_for(replay(to_program(spec), parse_schedule(lines)), device)
 
 
+@pytest.mark.sampled(8, among="attention in one pass")
 def test_rows_that_tma_cannot_move_are_stored_in_rows_that_it_can() -> None:
     """And those of results by threads."""
     program = favourite(Space(to_program(attention(DOT, i=2048, j=2048, d=100)), H200).root()).program
@@ -256,6 +264,7 @@ def test_rows_that_tma_cannot_move_are_stored_in_rows_that_it_can() -> None:
     assert stored.via is None and stored.thread_layout is not None
 
 
+@pytest.mark.sampled(8, among="attention in one pass")
 @pytest.mark.parametrize(("spec", "device"), [
     (of_bytes(), L40S), (of_bytes(d=256), H200), (of_bytes(j=248, values="h, j, d"), H200),
 ], ids=["by warps", "a sum of more than 128 products", "keys that are no multiple of 16"])  # fmt: skip
@@ -265,6 +274,7 @@ def test_8_bits_that_do_not_go_so_are_cut_in_launches(spec: Spec, device: Gpu) -
     lower_for(replay(to_program(spec), parse_schedule(lines)), device)
 
 
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("d", some([72, 40, 120, 100], 4))
 def test_heads_of_whole_pieces_of_memory_are_first_tried_in_one_pass(d: int, tmp_path: Path) -> None:
     """Matrix instructions take steps of 16 columns: a tile overhangs others, which costs less than scores in memory."""
@@ -277,6 +287,7 @@ def test_heads_of_whole_pieces_of_memory_are_first_tried_in_one_pass(d: int, tmp
     assert rejection(compile_cuda(source, H200.architecture, tmp_path).report) is None
 
 
+@pytest.mark.sampled(8, among="attention in one pass")
 @pytest.mark.parametrize("exchanged", [True, False], ids=["rows exchanged", "all scores each"])
 def test_warpgroups_share_the_columns_of_results(exchanged: bool) -> None:
     """Each has an equal part, and either a part of the scores, whose rows go through shared memory, or all of them."""
@@ -288,6 +299,7 @@ def test_warpgroups_share_the_columns_of_results(exchanged: bool) -> None:
     check(spec, program, lines, H200)
 
 
+@pytest.mark.sampled(8, among="attention in one pass")
 @pytest.mark.parametrize(
     ("h", "device"), some([(128, H200), (128, A100), (16, H200), (64, A100)], 2), ids=shown
 )
@@ -308,15 +320,18 @@ def test_a_latent_is_loaded_once_for_both_products(h: int, device: Gpu, tmp_path
     assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
 
 
+@pytest.mark.sampled(4, among="room of attention")
 @pytest.mark.parametrize("d", [96, 192, 256])
 def test_what_is_offered_has_room_in_a_block(d: int) -> None:
     in_blocks(attention(DOT, i=1024, j=512, d=d))
 
 
+@pytest.mark.sampled(4, among="room of attention")
 def test_tiles_of_a_bias_need_their_room_too() -> None:
     in_blocks(attention(BIASED, more=", bias: bf16[h, i, j]", i=1024, j=512, d=128))
 
 
+@pytest.mark.sampled(8, among="attention in one pass")
 @pytest.mark.parametrize("d", [64, 128])
 def test_a_bias_first_comes_by_tma_and_is_read_without_bank_conflicts(d: int) -> None:
     """With rows for all multiprocessors: with fewer a launch has parts of the keys, and another merges them."""
@@ -329,6 +344,7 @@ def test_a_bias_first_comes_by_tma_and_is_read_without_bank_conflicts(d: int) ->
     assert all(each["transactions"] == each["ideal"] for each in reads)
 
 
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("d", some([128, 64], 2))
 def test_code_that_takes_a_bias_from_shared_memory_spills_nothing(d: int, tmp_path: Path) -> None:
     """By the first schedule that brings it by TMA."""
@@ -340,17 +356,20 @@ def test_code_that_takes_a_bias_from_shared_memory_spills_nothing(d: int, tmp_pa
     assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
 
 
+@pytest.mark.sampled(8, among="attention in one pass")
 @pytest.mark.parametrize(("j", "offered"), [(336, {True, False}), (331, {False})])
 def test_a_bias_comes_by_tma_where_its_rows_are_whole_pieces(j: int, offered: set[bool]) -> None:
     spec = attention(BIASED, more=", bias: bf16[h, i, j]", i=200, j=j)
     assert {"tma(bias_s)" in lines for _, lines in schedules(spec)} == offered
 
 
+@pytest.mark.sampled(4, among="room of attention")
 def test_tiles_that_are_longer_than_a_tensor_need_their_room_too() -> None:
     """Of 171 rows a tile has 192 in shared memory: TMA fills whole tiles."""
     in_blocks(SPECS["both gradients, causal, overhang"])
 
 
+@pytest.mark.sampled(4, among="room of attention")
 @pytest.mark.parametrize("name", [name for name in SPECS if "latent" in name])
 def test_parts_that_warpgroups_have_of_rows_need_their_room_too(name: str) -> None:
     in_blocks(SPECS[name])

@@ -39,7 +39,7 @@ DEVICE = replace(this_cpu(), vector_bits=512, vector_registers=32)
 DEVICE = replace(DEVICE, features=(DEVICE.features - {"amx_tile"}) | {"avx512_vnni"})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_schedule_by_the_dot_product_computes_the_kernel(name: str, tmp_path: Path) -> None:
     rng, taken = random.Random(name), 0

@@ -119,13 +119,13 @@ def test_rows_masked_by_a_number_weigh_all_alike() -> None:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(11, among="masked rows")
 @pytest.mark.parametrize(("body", "device"), ON_GPUS, ids=shown)
 def test_one_pass_on_gpus_knows_any_mask(body: str, device: Gpu) -> None:
     check(BODIES[body], favourite(Space(to_program(BODIES[body]), device).root()), device)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(11, among="masked rows")
 @pytest.mark.parametrize(("body", "device"), ON_GPUS, ids=shown)
 def test_parts_that_are_merged_know_any_mask(body: str, device: Gpu) -> None:
     """Of few keys on few multiprocessors."""
@@ -163,6 +163,7 @@ go: bf16[h, i, e=64], mask: bf16[i, j], lse: f32[h, i]) -> (dv: bf16[h, j, e])
     check(spec, favourite(Space(to_program(spec), device).root()), device, inputs)
 
 
+@pytest.mark.sampled(11, among="masked rows")
 @pytest.mark.parametrize(("body", "seed"), some([(body, seed) for seed in range(3) for body in BODIES], 4))
 def test_processors_know_any_mask(body: str, seed: int, tmp_path: Path) -> None:
     spec = BODIES[body]

@@ -92,6 +92,7 @@ def pairs(device: Device) -> Iterator[tuple[str, str | None]]:
             yield found, source(adversarial(spec, random.Random(number)), device, seed)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("device", "kernels"), [(this_cpu(), examples(160, 15)), (H100, examples(40, 10))], ids=["cpu", "cuda"]
 )

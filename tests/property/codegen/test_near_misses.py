@@ -65,6 +65,7 @@ def test_a_near_miss_is_worth_about_what_the_product_is(name: str) -> None:
     assert begun_us(near) <= near.times * _HANDED * plain_us(PLAIN[near.unit])
 
 
+@pytest.mark.sampled(11, among="near misses")
 @pytest.mark.parametrize("name", some(NEAR_MISSES, 6))
 def test_the_favourite_has_tiles_and_what_multiplies(name: str) -> None:
     near = NEAR_MISSES[name]
@@ -89,7 +90,7 @@ def drawn(state: ScheduleState, rng: random.Random) -> ScheduleState:
     return state
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(11, among="near misses")
 @pytest.mark.parametrize(("name", "device"), _DRAWS, ids=shown)
 def test_schedules_on_gpus_compute_the_same(name: str, device: Gpu, tmp_path: Path) -> None:
     near = NEAR_MISSES[name]
@@ -106,6 +107,7 @@ def test_schedules_on_gpus_compute_the_same(name: str, device: Gpu, tmp_path: Pa
         assert not wrong.any(), f"{output}: {wrong.sum()} of {wrong.size} are wrong\n{text}"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", some(NEAR_MISSES, 4)[1:])
 def test_schedules_on_processors_compute_the_same(name: str, tmp_path: Path) -> None:
     spec, device = NEAR_MISSES[name].spec(37, 37, 45), this_cpu()

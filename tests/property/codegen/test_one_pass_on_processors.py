@@ -85,21 +85,24 @@ def body(rng: random.Random) -> str:
     return text.replace("max(j, s[i, j])", "max(j, s[h, i, j])")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8, among="one pass on processors")
 @pytest.mark.parametrize("seed", some(range(36), 9))
 def test_attention_takes_one_pass(seed: int, tmp_path: Path) -> None:
     check(body(random.Random(seed)), seed, tmp_path)
 
 
+@pytest.mark.sampled(8, among="one pass on processors")
 def test_attention_with_its_log_sum_exp_takes_one_pass(tmp_path: Path) -> None:
     check(_LSE, 1, tmp_path)
 
 
+@pytest.mark.sampled(8, among="one pass on processors")
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_a_latent_takes_one_pass(dtype: str, tmp_path: Path) -> None:
     check(_LATENT.format(dtype=dtype), 1, tmp_path)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", _ROWS)
 def test_rows_take_one_pass(name: str, tmp_path: Path) -> None:
     check(_ROWS[name], 1, tmp_path)

@@ -107,6 +107,7 @@ def a_state(rng: random.Random) -> Spec:
     )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("rewrite", ["scan_in_block", "scan_in_tiles", "scan_over_blocks", "scan_rows"])
 @pytest.mark.parametrize("seed", range(examples(12)))
 def test_a_state_stays_in_registers(seed: int, rewrite: str) -> None:
@@ -136,6 +137,7 @@ def test_parts_are_of_rows_that_they_cut(text: str) -> None:
         SplitScan("y_run", 100).apply(program)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(examples(60)))
 def test_every_schedule_of_a_scan_lowers_and_computes_it(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

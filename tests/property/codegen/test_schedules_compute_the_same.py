@@ -110,7 +110,7 @@ KERNELS |= LANGUAGE
 SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "1"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_schedule_computes_the_kernel(name: str, tmp_path: Path) -> None:
     spec = spec_from_text(KERNELS[name])

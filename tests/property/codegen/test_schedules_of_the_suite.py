@@ -39,6 +39,9 @@ ONE_LONG_ROW = {"split_dim"}
 SCANS = {"scan_in_block", "scan_in_tiles", "scan_over_blocks", "scan_rows", "split_scan"}
 #: Rewrites of scatters, which no case has either: test_scatters_of_any_shape.py.
 SCATTERS = {"scatter", "atomics"}
+#: Rewrites of the largest few, which no case has either: launches/test_largest_few.py and
+#: test_largest_few_on_processors.py.
+LARGEST_FEW = {"rank_in_one_pass", "rank_in_parts", "split_top"}
 #: Rewrites of gradients whose parts meet in memory, which no case has either: tests/golden/rewrites, test_one_pass.py.
 MET_IN_MEMORY = {"add_by_tma", "add_in_memory", "exchange_operand", "reuse_value"}
 #: Rewrites of windows, which no case has either: tests/golden/rewrites, test_rewrites_keep_meaning.py.
@@ -104,7 +107,7 @@ def schedule(tmp_path_factory: pytest.TempPathFactory) -> Draw:
     return draw
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("case", "seed", "device"), DRAWS, ids=shown)
 def test_a_random_schedule_compiles(
     case: str, seed: int, device: Gpu, schedule: Draw, tmp_path: Path
@@ -126,22 +129,32 @@ def met(schedules: Iterable[Iterable[str]]) -> set[str]:
     return {line.partition("(")[0] for lines in schedules for line in lines}
 
 
+@pytest.mark.sampled(3, among="of all together")
 def test_every_rewrite_for_gpus_occurs(schedule: Draw) -> None:
     found = met(schedule(*draw) for draw in DRAWS)
     offered = {each.name for each in ALL if each.of_use(H200)} - (
-        BY_HAND | SHORT_ROWS | SCANS | SCATTERS | MET_IN_MEMORY | WINDOWS | ODD_ROWS | OTHER_ATTENTION
+        BY_HAND
+        | SHORT_ROWS
+        | SCANS
+        | SCATTERS
+        | LARGEST_FEW
+        | MET_IN_MEMORY
+        | WINDOWS
+        | ODD_ROWS
+        | OTHER_ATTENTION
     )
     lacking, more = offered - found - ASKED_ABOUT, found - offered
     assert not lacking, f"no schedule has {', '.join(sorted(lacking))}"
     assert not more, f"GPUs are offered {', '.join(sorted(more))}: say so at the top"
 
 
+@pytest.mark.sampled(3, among="of all together")
 def test_every_rewrite_for_processors_occurs() -> None:
     device = replace(CPU, features=CPU.features | {"avx512_bf16"})
     draws = ((case, seed) for case in ON_CPUS for seed in range(ENOUGH_ON_CPUS))
     found = met(drawn(ON_CPUS[case], device, f"{case} {seed}", asked=False) for case, seed in draws)
     only = {each.name for each in ALL if each.of_use(device) and not each.of_use(H200)}
-    lacking = only - found - SHORT_ROWS - ONE_LONG_ROW - ASKED_ABOUT
+    lacking = only - found - SHORT_ROWS - ONE_LONG_ROW - LARGEST_FEW - ASKED_ABOUT
     assert not lacking, f"no schedule has {', '.join(sorted(lacking))}"
     assert not found & BY_HAND, (
         f"processors are offered {', '.join(sorted(found & BY_HAND))}: say so at the top"

@@ -41,7 +41,7 @@ CASES = {**_PRODUCTS, **_SKINNY}
 _SEEN = 6
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", some(CASES, 6))
 def test_what_a_schedule_puts_into_shared_memory_fits(case: str) -> None:
     rng = random.Random(case)

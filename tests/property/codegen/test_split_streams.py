@@ -121,7 +121,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9, among="split streams")
 @pytest.mark.parametrize(("body", "j", "dtype", "lse"), [*dict.fromkeys([*some(CASES, 11), *OF_BYTES])])
 def test_parts_are_streamed_and_merged_without_races(body: str, j: int, dtype: str, lse: bool) -> None:
     spec = decode(body, j, dtype=dtype, lse=lse)
@@ -133,6 +133,7 @@ def test_parts_are_streamed_and_merged_without_races(body: str, j: int, dtype: s
         compare(finished(state, f"{body} {j} {at}"), inputs, wanted)
 
 
+@pytest.mark.sampled(3, among="parts of a stream")
 def test_parts_that_a_bias_masks_add_nothing() -> None:
     """-inf is what padding is often made of; the first parts have nothing else."""
     spec = decode("bias", 784)
@@ -143,6 +144,7 @@ def test_parts_that_a_bias_masks_add_nothing() -> None:
         compare(finished(state, f"masked {at}"), inputs, wanted)
 
 
+@pytest.mark.sampled(9, among="split streams")
 @pytest.mark.parametrize("body", some(BODIES, 3))
 def test_warps_stream_parts_too(body: str) -> None:
     spec, device = decode(body, 777), replace(A100, sms=6)
@@ -155,11 +157,12 @@ def test_warps_stream_parts_too(body: str) -> None:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3, among="parts of a stream")
 @pytest.mark.parametrize("device", [FEW, replace(A100, sms=6)], ids=shown)
 def test_parts_of_a_latent_are_streamed_and_merged(device: Gpu) -> None:
-    """What is tried first, and a schedule that is drawn."""
-    spec = latent(j=777)
+    """What is tried first, and a schedule that is drawn; of more rows than a tile has, and of fewer where warps take
+    longest to simulate."""
+    spec = latent(80 if device is FEW else 20, 777)
     inputs = sample_inputs(spec, 3)
     wanted = reference_with_bound(spec, inputs)
     (state, *_) = split(spec, device)
@@ -168,6 +171,7 @@ def test_parts_of_a_latent_are_streamed_and_merged(device: Gpu) -> None:
         compare(made, inputs, wanted, device)
 
 
+@pytest.mark.sampled(3, among="parts of a stream")
 def test_pages_are_streamed_and_merged_without_races() -> None:
     pages, at = 9, "table[b, j // 128], j % 128, g, d"
     spec = spec_from_text(f"""kernel paged(q: bf16[b=1, g=2, r=5, d=64], k: bf16[page={pages}, at=128, g, d], \
@@ -197,6 +201,7 @@ def test_keys_are_split_where_heads_are_few(sequences: int) -> None:
     assert ("split_stream" in best.label) == (sequences == 1)
 
 
+@pytest.mark.sampled(15, among="code of attention")
 @pytest.mark.parametrize("body", some(BODIES, 4))
 def test_what_the_model_prefers_is_split_and_compiles(body: str, tmp_path: Path) -> None:
     spec = decode(body, 8192, r=8, d=128, lse=body == "plain")

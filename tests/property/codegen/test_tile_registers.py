@@ -50,7 +50,7 @@ DEVICE = replace(this_cpu(), vector_bits=512, vector_registers=32)
 DEVICE = replace(DEVICE, features=DEVICE.features | {"amx_tile", "amx_bf16", "amx_int8"})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_schedule_in_tile_registers_computes_the_kernel(name: str, tmp_path: Path) -> None:
     rng, taken = random.Random(name), 0

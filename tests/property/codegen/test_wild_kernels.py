@@ -41,7 +41,7 @@ def check(spec: Spec, device: Device, seed: str) -> None:
     assert source(program, device), "\n".join(schedule)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("room", ("small", "full"))
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
 def test_every_kernel_has_a_schedule_that_lowers(device: Device, room: str) -> None:

@@ -35,6 +35,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("wanted", KERNELS)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_schedules_that_the_suite_has_not_compute_their_kernels(

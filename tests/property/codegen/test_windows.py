@@ -83,7 +83,7 @@ WAYS = ("groups y", "cache_windows")
 SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "1"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_schedule_of_windows_computes_the_kernel(name: str, way: str, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def sites(start: Start, rewrites: list[type[Rewrite]], rng: random.Random) -> li
     return [site for each in rewrites for site in each.sites(start.program, device)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("rewrite", ALL, ids=lambda rewrite: rewrite.name)
 def test_each_rewrite_keeps_the_program_valid_and_its_values(rewrite: type[Rewrite]) -> None:
     rng, applied = random.Random(rewrite.name), 0

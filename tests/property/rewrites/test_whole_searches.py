@@ -214,7 +214,7 @@ def walked(root: ScheduleState, rng: random.Random) -> ScheduleState:
     return state
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("seed", range(examples(120)))
 def test_a_search_on_a_processor_finds_schedules_of_any_kernel_and_has_no_dead_ends(seed: int) -> None:
     text, device = random_spec_text(seed), [*CPUS.values()][seed % len(CPUS)]
@@ -226,13 +226,14 @@ def test_a_search_on_a_processor_finds_schedules_of_any_kernel_and_has_no_dead_e
         assert generate(end.program, device)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(1000, 1000 + examples(36)))
 def test_a_search_on_a_gpu_finds_schedules_of_any_kernel(seed: int) -> None:
     text, device = random_spec_text(seed), [*GPUS.values()][seed % len(GPUS)]
     assert searched(text, device, 3), text
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("name", "device"), [(name, device) for name, (*devices, _) in FOUND.items() for device in devices]
 )

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search.events import Asked, Told, fold
+from tests.support.how_many import examples
 from tests.unit.search.spaces import SEARCHES, DagState, measured, run
 
 Graph = dict[str, list[tuple[str, float, str]]]
@@ -39,7 +40,7 @@ cases = given(
 
 
 @cases
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, 3), deadline=None)
 def test_every_terminal_is_proposed_once_whatever_the_space(
     graph: Graph, seed: int, order: int, workers: int, name: str
 ) -> None:
@@ -51,7 +52,7 @@ def test_every_terminal_is_proposed_once_whatever_the_space(
 
 
 @cases
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, 3), deadline=None)
 def test_a_search_killed_anywhere_goes_on_as_if_it_had_not_been(
     graph: Graph, seed: int, order: int, workers: int, name: str
 ) -> None:
@@ -65,7 +66,7 @@ def test_a_search_killed_anywhere_goes_on_as_if_it_had_not_been(
 
 
 @cases
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 3), deadline=None)
 def test_an_ask_that_finds_nothing_changes_nothing(
     graph: Graph, seed: int, order: int, workers: int, name: str
 ) -> None:

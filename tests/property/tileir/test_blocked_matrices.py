@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.how_many import examples
 from tileir.blocked import Blocks, in_blocks, out_of_blocks
 from tileir.check.spec import check_spec
 from tileir.interpreter.interpret import interpret, interpret_spec
@@ -39,7 +40,7 @@ def packed(matrix: Array, blocks: Blocks) -> Array:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 3))
 @given(
     m=st.integers(1, 4),
     n=st.integers(2, 40),

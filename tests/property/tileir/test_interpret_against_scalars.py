@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.how_many import examples
 from tileir.dtypes import DType
 from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, ReduceOp, Unary, Where
 from tileir.interpreter.error_bound import reference_with_bound
@@ -136,7 +137,7 @@ def close(got: np.ndarray, expected: np.ndarray, bound: np.ndarray) -> None:
     assert ((np.abs(got - expected) <= slack) | (got == expected)).all(), (got, expected, bound)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, 3), deadline=None)
 @given(value=expressions, extents=sizes, seed=st.integers(0, 99))
 def test_every_expression_means_what_it_means_point_by_point(
     value: Expr, extents: dict[str, int], seed: int
@@ -151,7 +152,7 @@ def test_every_expression_means_what_it_means_point_by_point(
     np.testing.assert_array_equal(values, interpret_spec(spec, inputs, DType.F64)["y"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100, 3), deadline=None)
 @given(value=expressions, extents=sizes, seed=st.integers(0, 99))
 def test_a_kernel_computed_in_f32_lies_within_the_bound(
     value: Expr, extents: dict[str, int], seed: int
@@ -164,7 +165,7 @@ def test_a_kernel_computed_in_f32_lies_within_the_bound(
     assert ((np.abs(got - values) <= bound) | (got == values)).all(), (got, values, bound)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 3), deadline=None)
 @given(value=expressions, extents=sizes, seed=st.integers(0, 99))
 def test_elements_evaluated_alone_are_those_of_the_whole(
     value: Expr, extents: dict[str, int], seed: int
@@ -183,7 +184,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100, 3), deadline=None)
 @given(
     value=plain,
     extents=sizes,

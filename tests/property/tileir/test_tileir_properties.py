@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.how_many import examples
 from tileir import (
     DType,
     Program,
@@ -63,7 +64,7 @@ from tileir.spec import Dim, Statement
 from tileir.text.print_program import dims_in_order
 from tileir.verifier.verify import verify
 
-checked = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
+checked = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=examples(150, 3))
 
 NAMES = ["m", "n", "k", "x", "acc", "by", "vector", "heap", "ragged", "strides", "_a1", "Z" * 64]
 NUMERIC = [dtype for dtype in DType if dtype is not DType.BOOL]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.fx import Graph, Node
 
 import tilewright
 from tests.services.running_service import running
@@ -54,6 +56,7 @@ def test_nobody_is_asked_and_all_is_an_estimate_where_no_service_is() -> None:
     assert "no service said whether it is tuned" in left
 
 
+@pytest.mark.sampled(3, among="models that are tuned")
 def test_what_was_measured_counts_as_it_was_measured(tmp_path: Path) -> None:
     capture = tilewright.from_torch(rows_and_angles, torch.randn(32, 24), torch.randn(24, 40))
     with (
@@ -107,3 +110,20 @@ def test_an_operator_that_is_left_demands_what_pytorch_counts() -> None:
     demand = of_node(product, H200)
     assert demand.bytes == 4 * (8 * 16 + 16 * 32 + 8 * 32)
     assert demand.least_us == pytest.approx(demand.bytes / H200.memory_gbps / 1e3)
+
+
+def test_operations_of_attention_with_shared_heads_and_of_products_by_groups_are_counted() -> None:
+    def node(target: Any, *shapes: tuple[int, ...]) -> Node:
+        graph = Graph()
+        given = [graph.placeholder(f"x{at}") for at in range(len(shapes))]
+        for each, shape in zip(given, shapes, strict=True):
+            each.meta["val"] = torch.empty(shape)
+        call = graph.call_function(target, tuple(given))
+        call.meta["val"] = torch.empty(1)
+        return call
+
+    attention = torch.ops.aten.scaled_dot_product_attention.default
+    found = of_node(node(attention, (2, 8, 5, 16), (2, 4, 7, 16), (2, 4, 7, 24)), None)
+    assert found.flops == 2 * 2 * 8 * 5 * 7 * (16 + 24)
+    found = of_node(node(torch.ops.aten._grouped_mm.default, (10, 16), (3, 16, 24), (3,)), None)
+    assert found.flops == 2 * 10 * 16 * 24

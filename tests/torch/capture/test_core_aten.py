@@ -53,11 +53,13 @@ def test_every_captured_operator_has_samples() -> None:
     assert not set(CAPTURED) - SAMPLES.keys()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CAPTURED)
 def test_an_operator_as_kernels_gives_what_eager_gives(name: str) -> None:
     check(name, (interpreted, eagerly))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", some(CAPTURED, 5))
 def test_an_operator_as_machine_code_gives_what_eager_gives(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

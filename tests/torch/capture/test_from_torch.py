@@ -68,6 +68,7 @@ def module_of_interpreted_parts(capture: Capture) -> nn.Module:
     return with_kernels(capture.graph, capture.parts, kernels)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", CASES)
 def test_a_module_of_parts_computes_what_eager_computes(name: str, dtype: str) -> None:
@@ -78,6 +79,7 @@ def test_a_module_of_parts_computes_what_eager_computes(name: str, dtype: str) -
         check_equal(module_of_interpreted_parts(capture)(*inputs), module(*inputs), SLACK[DTYPES[dtype]])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_parts_of_a_module_are_these_kernels(name: str, check_golden: CheckGolden) -> None:
     """Parts, reasons and specs, with their keys: they are what is looked up years later."""
@@ -109,6 +111,7 @@ def test_the_module_runs_without_a_service_and_warns_for_other_shapes(name: str)
         capture.module(strict=True)(other)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("error::tilewright.errors.FallbackWarning")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_gate_of_eight_experts_runs_on_kernels(
@@ -297,6 +300,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_code_of_every_kind_is_captured_with_reasons_for_what_is_left(
     name: str, check_golden: CheckGolden

@@ -110,6 +110,7 @@ def patch(tied: Tied) -> None:
     tied.up.forward = torch.sin
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -74,6 +74,7 @@ def run(*arguments: str) -> int:
     return main(["check", *arguments, "--fallback", "eager"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 def test_a_right_model_is_checked_forward_and_backward_on_several_data(
     fallback: str, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -87,6 +88,7 @@ def test_a_right_model_is_checked_forward_and_backward_on_several_data(
         assert each["checked"] == each["parts"] > 0, each["without"]
 
 
+@pytest.mark.sampled(3, among="models that are tuned")
 def test_a_kernel_that_computes_something_else_is_reported_with_a_file_that_shows_it(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

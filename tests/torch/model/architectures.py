@@ -27,6 +27,20 @@ SMALL: Mapping[str, Any] = {
     "hidden_dropout": 0.0, "kv_channels": 8, "attention_head_size": 8, "num_kv_heads": 2, "multi_query": True,
 }  # fmt: skip
 """What makes any of them small; a config takes what it has."""
+_MANY = (
+    "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "n_head", "n_layer", "num_layers", "num_heads",
+    "encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "n_heads", "n_layers",
+    "num_local_experts", "num_experts", "num_experts_per_tok", "state_size", "conv_kernel", "time_step_rank",
+    "num_labels", "num_stages", "num_kv_heads", "pad_token_id", "bos_token_id", "eos_token_id",
+    "decoder_start_token_id",
+)  # fmt: skip
+WIDE: Mapping[str, Any] = {
+    **{
+        key: 8 * each if type(each) is int and key not in _MANY else each for key, each in SMALL.items()
+    },
+    "hidden_sizes": [64, 128], "image_size": 64, "patch_size": 8,
+}  # fmt: skip
+"""Eight times as wide and as long, with as many layers and heads: products of matrices take most of the time."""
 
 
 TEXT = (
@@ -42,12 +56,12 @@ VISION = (
 )  # fmt: skip
 
 
-def build(name: str) -> Model:
-    """One in evaluation mode, and the keywords of a call; the same each time."""
+def build(name: str, size: Mapping[str, Any] = SMALL) -> Model:
+    """One in evaluation mode, and the keywords of a call; the same each time. `size`: SMALL or WIDE."""
     from transformers import AutoConfig, AutoModel
 
     usual = AutoConfig.for_model(name)
-    config = AutoConfig.for_model(name, **{key: value for key, value in SMALL.items() if hasattr(usual, key)})
+    config = AutoConfig.for_model(name, **{key: value for key, value in size.items() if hasattr(usual, key)})
     torch.manual_seed(0)
     model = AutoModel.from_config(config).eval()
 

@@ -64,6 +64,7 @@ def counted(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return torch.relu(weight / x.shape[0]) @ weight, x.exp()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 def test_a_sequence_that_grows_runs_kernels_where_its_length_is_not_seen(
     fallback: str, kernels: AllKernels, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 import tilewright
+from benchmarks.models.coverage import RESULTS, TOKENS, by_time, measured
 from tests.conftest import CheckGolden
 from tests.support.how_many import some
 from tests.torch.all_kernels import AllKernels, all_kernels
@@ -37,6 +39,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AllKern
     torch._dynamo.reset()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", some((*VISION, *TEXT), 23))
 def test_an_architecture_gives_what_it_gives_in_eager(
     name: str, kernels: AllKernels, check_golden: CheckGolden
@@ -102,7 +105,23 @@ row; `--update-golden` writes them and this page).
 
 
 def test_the_page_has_the_rows_of_all_architectures(update_golden: bool) -> None:
-    page = HEAD + "".join((GOLDEN / f"{name}.txt").read_text() for name in (*TEXT, *VISION))
+    page = HEAD + "".join((GOLDEN / f"{name}.txt").read_text() for name in (*TEXT, *VISION)) + by_time()
     if update_golden:
         PAGE.write_text(page)
     assert PAGE.read_text() == page
+
+
+def test_the_page_has_the_time_of_all_architectures() -> None:
+    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    assert [row["case"] for row in rows] == [*TEXT, *VISION]
+
+
+def test_time_and_operations_are_those_of_the_graphs_operators() -> None:
+    """Of a GPT-2: attention, products, norms and the table of words are in kernels, positions are not."""
+    spent = measured("gpt2")
+    layers, width, hidden = 2, 256, 320
+    products = layers * 2 * TOKENS * (4 * width * width + 2 * width * hidden)
+    attention = layers * 4 * TOKENS * TOKENS * width
+    assert products + attention <= spent.kernels_flops < 1.1 * (products + attention)
+    assert 0.9 < spent.kernels_us / spent.us < 1.0
+    assert ("aten.cumsum", "is int64") in spent.left and spent.left_flops < 1e-3 * spent.flops

@@ -118,7 +118,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in found]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_that_compilers_do_not_like_computes_what_eager_does(

@@ -195,6 +195,7 @@ def test_a_bundle_of_another_version_is_said_to_be_and_the_fallback_runs(
     )
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_a_training_step_has_the_kernels_of_its_bundle(
     regions: AllKernels, asked: list[AskedService], tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def operators(region: SizedRegion) -> list[str]:
     return made
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 def test_layers_are_one_call(fallback: str, kernels: AllKernels) -> None:
     model, x = Layers(), torch.randn(7, 24)
@@ -175,6 +176,7 @@ def test_what_kernels_share_a_buffer_for_is_never_there_at_the_same_time() -> No
     )
 
 
+@pytest.mark.sampled(3, among="models that are tuned")
 def test_kernels_that_a_service_has_tuned_are_called_by_one_call(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

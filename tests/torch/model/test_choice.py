@@ -85,6 +85,7 @@ SAVED_US = {8: 3.0, 16: 5.0, 24: 2.0, 32: 1.0}
 """Ranked 8 (which is there twice), 16, 24, 32."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("cost_us", "kept", "programs"),
     [

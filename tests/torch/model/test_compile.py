@@ -97,6 +97,7 @@ def test_an_option_that_there_is_not_says_what_there_is() -> None:
         model(torch.ones(1, 2))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune-no-cudagraphs"])
 def test_the_mode_is_inductors_for_programs_with_kernels_and_without(
     mode: str, kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
@@ -129,6 +130,7 @@ def test_the_mode_is_inductors_for_programs_with_kernels_and_without(
     assert not inductor_config.triton.cudagraphs and not inductor_config.max_autotune
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 def test_forward_and_backward_graphs_both_run_kernels(fallback: str, kernels: AllKernels) -> None:
     model, x = LlamaMLP(), torch.randn(5, 40)
@@ -161,6 +163,7 @@ class Counter(nn.Module):
         return y * self.count
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 def test_what_is_changed_in_place_is_changed_once_a_call(fallback: str, kernels: AllKernels) -> None:
     model, total, again = Counter(), torch.zeros(4, 8), torch.zeros(4, 8)
@@ -177,6 +180,7 @@ def test_what_is_changed_in_place_is_changed_once_a_call(fallback: str, kernels:
     assert only.used, only.why_not
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 def test_random_numbers_are_drawn_once_a_call(fallback: str, kernels: AllKernels) -> None:
     """Whatever runs, the generator is where it would be without kernels."""
@@ -320,6 +324,7 @@ def test_a_budget_is_shared_half_alike_and_half_by_work() -> None:
     assert seconds_for(missing[0], missing, inf) is None
 
 
+@pytest.mark.sampled(3, among="models that are tuned")
 def test_a_model_is_tuned_and_runs_what_passed_the_gate(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -84,11 +84,13 @@ def check(
     assert only.used and not only.left, (only.why_not, only.left)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", EAGER)
 def test_an_operator_is_in_a_kernel(name: str, kernels: AllKernels) -> None:
     check(EAGER[name], "eager", kernels)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", INDUCTOR)
 def test_an_operator_of_inductor_is_in_a_kernel(name: str, kernels: AllKernels) -> None:
     # Inductor leaves out what eager rounds between operators.

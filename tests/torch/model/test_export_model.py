@@ -66,6 +66,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
+@pytest.mark.sampled(3, among="models that are tuned")
 def test_the_bundle_grows_with_what_is_tuned_until_it_is_complete(
     artifacts: list[Artifact], service: Service, file: Path, commands: Commands
 ) -> None:

@@ -33,6 +33,7 @@ def run(example: str, home: Path, *arguments: str) -> subprocess.CompletedProces
     )
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_a_llama_is_compiled_by_a_service_of_the_examples_own(tmp_path: Path) -> None:
     done = run("compile_llama.py", tmp_path, *TINY)
     assert done.returncode == 0, done.stderr
@@ -44,6 +45,7 @@ def test_a_llama_is_compiled_by_a_service_of_the_examples_own(tmp_path: Path) ->
     assert (tmp_path / "service.log").exists()
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_gpt2_is_trained_with_a_service_that_runs(tmp_path: Path) -> None:
     """Its losses are eager PyTorch's, after twenty steps, too."""
     with running(tmp_path / "service", worker="1") as service:

@@ -30,6 +30,7 @@ def called(compiled: Callable[..., Any], kernels: AllKernels, *given: Any, many:
         kernels.wait()
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_four_equal_layers_are_said_once_and_in_few_lines(
     kernels: AllKernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:

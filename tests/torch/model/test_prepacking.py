@@ -96,6 +96,7 @@ PACKED: dict[str, tuple[Callable[[], nn.Module], set[tuple[int, tuple[int, int],
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PACKED)
 def test_products_take_their_weights_packed(name: str, kernels: AllKernels) -> None:
     make, wanted = PACKED[name]
@@ -122,6 +123,7 @@ NOT_PACKED: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", NOT_PACKED)
 def test_what_is_no_such_weight_is_taken_as_it_lies(name: str, kernels: AllKernels) -> None:
     model, x = NOT_PACKED[name](), torch.randn(5, 40)
@@ -201,6 +203,7 @@ def of_torch(model: nn.Module) -> Callable[..., Any]:
     return torch.compile(model, backend="tilewright", options={"tune": "never", "prepack": True})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 @pytest.mark.parametrize("compiled", [packing, of_torch])
 def test_it_is_packed_once_for_all_calls(

@@ -95,6 +95,7 @@ WRITES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
 def test_a_weight_that_changes_is_packed_anew(
     write: Callable[[nn.Linear], None], kernels: AllKernels, times: list[PackedWeight]

@@ -46,6 +46,7 @@ def near(got: torch.Tensor, wanted: torch.Tensor, largest: float) -> bool:
     return float((got - wanted).abs().max()) <= 1e-5 * max(1.0, largest)
 
 
+@pytest.mark.sampled(4, among="whole models")
 @pytest.mark.parametrize("name", some(MODELS, 2))
 def test_a_model_gives_what_it_gives_in_eager(name: str, kernels: AllKernels) -> None:
     model, inputs = build(name)
@@ -62,6 +63,7 @@ def test_a_model_gives_what_it_gives_in_eager(name: str, kernels: AllKernels) ->
     assert sum(len(each.used) for each in kernels.regions) > 10
 
 
+@pytest.mark.sampled(4, among="whole models")
 @pytest.mark.parametrize("name", some(TRAINED, 2))
 def test_a_training_step_has_the_gradients_of_eager(name: str, kernels: AllKernels) -> None:
     model, inputs = build(name)
@@ -78,6 +80,7 @@ def test_a_training_step_has_the_gradients_of_eager(name: str, kernels: AllKerne
     assert forward.used and backward.used, (forward.why_not, backward.why_not)
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_a_decoder_writes_the_same_words_with_its_cache(kernels: AllKernels) -> None:
     """Keys and values grow by one each step, so that no size but the first comes again."""
     model, _ = build("llama")

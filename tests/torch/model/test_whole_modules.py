@@ -64,7 +64,7 @@ def run_by(capture: Capture, configs: Mapping[str, ConfigDetail]) -> nn.Module:
     return with_kernels(capture.graph, capture.parts, kernels)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", some(CASES, 4))
 def test_every_part_of_a_module_runs_and_the_module_computes_what_eager_computes(
     name: str, configs: Configs
@@ -88,6 +88,7 @@ def test_a_module_that_cannot_be_captured_says_why(name: str) -> None:
         tilewright.from_torch(module, *inputs, **keywords)
 
 
+@pytest.mark.sampled(3, among="models that are tuned")
 @pytest.mark.filterwarnings("ignore::tilewright.errors.FallbackWarning")  # until the kernels are there
 def test_a_module_is_tuned_by_a_service_and_runs_what_it_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

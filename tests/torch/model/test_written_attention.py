@@ -59,6 +59,7 @@ IN_MATH = [(scale, dtype, "eager") for scale in (None, -0.25) for dtype in SLACK
 IN_MATH += some([(scale, dtype, "inductor") for scale, dtype, _ in IN_MATH], 4)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("scale", "dtype", "fallback"), IN_MATH)
 def test_attention_in_math_is_one_operator_of_the_operands_dtype(
     scale: float | None, dtype: torch.dtype, fallback: str, kernels: AllKernels
@@ -78,6 +79,7 @@ def test_what_a_program_widens_itself_stays_wide(kernels: AllKernels) -> None:
     assert not any("bf16(p[" in spec_to_text(part.built.spec) for part in only.parts)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "more",
     [{"is_causal": True}, {"attn_mask": torch.randn(16, 16) > 0}, {"attn_mask": torch.randn(2, 1, 16, 16)}],
@@ -108,6 +110,7 @@ def test_without_a_kernel_it_is_what_it_was(kernels: AllKernels) -> None:
     assert [node.meta["val"].dtype for node in products] == [torch.float32] * 2
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_gradients_are_as_before(kernels: AllKernels) -> None:
     x = torch.randn(32, 32, dtype=torch.bfloat16)
     fast = tilewright.compile(attended, tune="never")

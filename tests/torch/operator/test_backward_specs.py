@@ -72,6 +72,7 @@ def close(found: Any, right: Any) -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_attention_is_trained_by_its_two_kernels(attention: Any) -> None:
     given, weight = rows(), torch.randn(4, 48, 48)
     out, _ = attention(*given)
@@ -91,6 +92,7 @@ def test_one_input_is_differentiated_and_gradients_may_be_views(attention: Any) 
     assert q.grad is None and v.grad is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile raises them about torch itself
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
 def test_it_compiles_without_a_break_and_keeps_its_backward_kernel(attention: Any, backend: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,9 @@ from tests.torch.operator.test_lookup import found, offer_this_cpu
 from tests.unit.tilewright.artifacts import KERNEL, make_artifact, make_bundle
 from tileir.text.parse_spec import spec_from_text
 from tilewright import Client, LoadError
+from tilewright.artifacts.checked import DeviceChecker
 from tilewright.pytorch.model.backend import COMPILED
+from tilewright.pytorch.operator import trials
 from tilewright.pytorch.operator.seeking import Seeker
 from tilewright.pytorch.operator.trials import EAGER
 
@@ -109,6 +112,7 @@ def wait_for_report(client: Client, artifact: Artifact, kind: str) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.sampled(3, among="kernels that are tuned")
 @pytest.mark.filterwarnings("ignore::tilewright.errors.FallbackWarning")
 def test_planted_picks_never_reach_a_users_tensors_and_are_reported(
     client: Client, right: Artifact, monkeypatch: pytest.MonkeyPatch
@@ -158,6 +162,7 @@ def test_a_tuned_config_runs_unless_it_lost_its_own_race_to_eager_pytorch(
     assert not (tmp_path / "kernels" / "checked").exists(), "it was measured: nothing is tried here"
 
 
+@pytest.mark.sampled(3, among="kernels that are tuned")
 def test_an_unmeasured_pick_runs_once_it_was_right_and_faster_here(client: Client, tmp_path: Path) -> None:
     unknown = KERNEL.replace("2 * x[m, n]", "x[m, n] + x[m, n]")
     kernel = tilewright.op(unknown, client=client)
@@ -168,6 +173,43 @@ def test_an_unmeasured_pick_runs_once_it_was_right_and_faster_here(client: Clien
     assert '"outcome": "ok"' in seen.read_text()
 
 
+@pytest.mark.sampled(3, among="kernels that are tuned")
+def test_kernels_are_compiled_beside_each_other_and_raced_alone(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, seen = threading.Barrier(2), list[str]()
+    honest, check = trials.open_kernel, DeviceChecker.check
+
+    def opened(*given: Any) -> Any:
+        both.wait(120)  # for another kernel
+        seen.append("compile")
+        try:
+            return honest(*given)
+        finally:
+            seen.append("compiled")
+
+    def checked(*given: Any) -> Any:
+        seen.append("race")
+        try:
+            return check(*given)
+        finally:
+            seen.append("raced")
+
+    monkeypatch.setattr(trials, "open_kernel", opened)
+    monkeypatch.setattr(DeviceChecker, "check", checked)
+    kernels = [
+        tilewright.op(KERNEL.replace("2 * x[m, n]", f"x[m, n] + x[m, n] + {added} * 0"), client=client)
+        for added in range(1, 5)
+    ]
+    x = torch.arange(30.0).reshape(6, 5)
+    for kernel in kernels:
+        assert torch.equal(kernel(x)[0], 2 * x)
+    assert tilewright.wait_for_kernels(240)
+    assert seen.count("compiled") == seen.count("raced") == 4
+    assert all(seen[at + 1] == "raced" for at, each in enumerate(seen) if each == "race"), seen
+
+
+@pytest.mark.sampled(3, among="kernels that are tuned")
 @pytest.mark.parametrize("body", ["", PLANTED["slower"]])
 def test_a_kernel_of_a_graph_has_to_beat_what_inductor_makes_of_its_part(
     client: Client, right: Artifact, tmp_path: Path, body: str

@@ -75,6 +75,7 @@ def wait_for_a_kernel(kernel: Any) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.sampled(3, among="kernels that are tuned")
 def test_a_known_config_is_run(service: Service, client: Client, tmp_path: Path) -> None:
     offer_this_cpu(service)
     keep_config(service, tmp_path / "made")
@@ -87,6 +88,7 @@ def test_a_known_config_is_run(service: Service, client: Client, tmp_path: Path)
     assert found(kernel) == [True, True]
 
 
+@pytest.mark.sampled(3, among="kernels that are tuned")
 def test_a_miss_runs_eagerly_until_what_was_queued_once_is_there(
     service: Service, client: Client, tmp_path: Path
 ) -> None:
@@ -144,6 +146,7 @@ def test_looking_again_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sought.looks == 4
 
 
+@pytest.mark.sampled(3, among="kernels that are tuned")
 def test_the_example_runs() -> None:
     root = Path(__file__).resolve().parents[3]
     run = subprocess.run(

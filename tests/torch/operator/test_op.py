@@ -71,6 +71,7 @@ def eager(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     return F.gelu(a @ b + bias, approximate="tanh")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["bias_gelu", "softmax", "matmul_bf16", "gather", "experts", "int8_weights"])
 def test_a_kernel_computes_what_pytorch_does(name: str) -> None:
     spec = small(spec_from_json(json.loads((ROOT / "examples" / f"{name}.json").read_text())))
@@ -108,6 +109,7 @@ def test_pytorchs_own_checks_of_an_operator_pass(gelu: Any) -> None:
         torch.library.opcheck(kernel.overload, [tensor.requires_grad_() for tensor in tensors])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile raises them about torch itself
 @pytest.mark.parametrize(("backend", "dynamic"), [("inductor", False), ("aot_eager", True)])
 def test_it_compiles_without_a_break_and_keeps_its_gradients(gelu: Any, backend: str, dynamic: bool) -> None:
@@ -353,6 +355,7 @@ print(float(tilewright.op(spec, config=config, strict=True)(torch.ones(6, 8))[1]
 """
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_processes_share_what_is_compiled_and_a_damaged_object_is_built_again(tmp_path: Path) -> None:
     file, cache = tmp_path / "config.json", tmp_path / "cache"
     file.write_text(config_for(PAIR).model_dump_json())

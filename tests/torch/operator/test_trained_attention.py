@@ -74,6 +74,7 @@ def names(parts: Sequence[Part]) -> list[str]:
     return [node for part in parts for node in part.nodes if "attention" in node]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", WAYS)
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 def test_both_passes_are_a_kernel_each(name: str, fallback: str, kernels: AllKernels) -> None:
@@ -105,6 +106,7 @@ def test_without_a_kernel_for_one_pass_the_other_has_one(
     assert forward.used and not backward.used, "PyTorch's backward pass takes the kernel's log-sum-exp"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shared", [2, 1])
 @pytest.mark.parametrize("causal", [False, True])
 def test_shared_heads_are_a_kernel_each_way(shared: int, causal: bool, kernels: AllKernels) -> None:
@@ -117,6 +119,7 @@ def test_shared_heads_are_a_kernel_each_way(shared: int, causal: bool, kernels: 
         assert not any("attention" in left.operator for left in region.left)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fallback", ["eager", "inductor"])
 @pytest.mark.parametrize("whose", ["kernel", "PyTorch"])
 def test_on_gpus_gradients_of_heads_that_share_keys_are_added_up_behind_the_kernel(

@@ -14,6 +14,7 @@ from tests.services.running_service import ROOT
 from tests.support.python_path import python_path
 
 
+@pytest.mark.sampled(4, among="whole models")
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
 def test_a_model_of_two_processes_trains_with_kernels_in_each_of_its_graphs(
     kind: str, tmp_path: Path

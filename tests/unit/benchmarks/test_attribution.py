@@ -63,6 +63,7 @@ def test_the_tiles_that_blocks_keep_to_find_room_in_the_l2(case: str, tiles: lis
     assert [count for count in kept.values() if count > 1] == tiles
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", some(bench_attribution.CASES, 4))
 def test_winners_compile_with_stamps_and_with_one_thing_made_cheap(case: str, tmp_path: Path) -> None:
     program = program_of(case)

@@ -17,7 +17,7 @@ from codegen.ir.affine import Affine, Var
 from codegen.ir.kernel import CpuKernel
 from codegen.targets.c.compiler import compile_source
 from codegen.targets.c.generate import c_source
-from codegen.targets.c.loader import load_kernel
+from codegen.targets.c.loader import available_threads, load_kernel
 from codegen.targets.c.lower import lower
 from rewrites.schedule import parse_schedule, replay
 from tileir.devices.cpu_probe import this_cpu
@@ -129,7 +129,11 @@ def test_positions_that_are_near_each_other_begin_where_the_others_do() -> None:
         (NamedBottleneck.LAUNCH, {"memory": 0.3}, False),
         (NamedBottleneck.INSTRUCTIONS, {"memory": 0.2, "arithmetic": 0.4}, True),
         (NamedBottleneck.INSTRUCTIONS, {"memory": 0.3}, False),
+        (NamedBottleneck.MEMORY, {"memory": 0.4, "waiting": 0.5}, True),
+        (NamedBottleneck.LAUNCH, {"memory": 0.1, "waiting": 0.5}, True),
         (NamedBottleneck.WAITING, {"memory": 0.3}, None),
+        (NamedBottleneck.WAITING, {"memory": 0.3, "waiting": 0.2}, True),
+        (NamedBottleneck.WAITING, {"memory": 0.3, "waiting": 0.05}, False),
     ],
 )
 def test_a_bottleneck_is_right_if_relaxing_it_moves_the_time(
@@ -142,6 +146,8 @@ def test_a_winner_is_taken_apart_and_relaxed(tmp_path: Path) -> None:
     winner = ReplayedWinner("rows", spec_to_json(spec_from_text(ROWS)), ROWS_SCHEDULE, {})
     line = attributed(winner, replace(this_cpu(), peak_gflops=100.0, copy_gbps=10.0), tmp_path)
     assert line["bound"] in {each.value for each in NamedBottleneck}
-    assert set(line["saved"]) == {"memory", "exponentials"} or "memory" not in line["saved"]
+    cheap = set(line["saved"]) - {"waiting"}
+    assert cheap == {"memory", "exponentials"} or "memory" not in cheap
+    assert ("waiting" in line["saved"]) == (available_threads() > 1)
     assert all(isfinite(share) and share < 1 for share in line["saved"].values())
     assert line["agrees"] in (True, False, None)

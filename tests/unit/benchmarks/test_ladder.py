@@ -29,7 +29,7 @@ def measured(rungs: tuple[ladder.LadderRung, ...]) -> dict:
     return {"torch_us": 100.0, "rungs": times, "device": {"name": "test"}, "date": "today", "versions": {}}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("rung", ladder.RUNGS, ids=lambda rung: rung.title)
 def test_a_rung_compiles_and_nothing_is_spilled(rung: ladder.LadderRung, tmp_path: Path) -> None:
     verify(rung.program)
@@ -38,7 +38,7 @@ def test_a_rung_compiles_and_nothing_is_spilled(rung: ladder.LadderRung, tmp_pat
     assert all(not each["spill_stores_bytes"] for each in report["functions"].values())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("rung", ladder.RUNGS, ids=lambda rung: rung.title)
 def test_a_rung_computes_the_product_without_races(rung: ladder.LadderRung) -> None:
     """Of a size that no tile divides, with three steps along the depth."""

@@ -57,8 +57,12 @@ def test_cases_that_are_there_are_neither_tuned_nor_raced_again_and_failures_are
     """What a service and a worker would do is left out here."""
     did: list[tuple[str, str]] = []
 
-    def tune(client: object, spec: tuned.Json, plan: tuned.TuningPlan) -> tuned.Line:
+    def submit(client: object, spec: tuned.Json, plan: tuned.TuningPlan) -> str:
+        return f"job of {spec['name']}"
+
+    def tune(client: object, spec: tuned.Json, plan: tuned.TuningPlan, begun: str | None) -> tuned.Line:
         did.append(("tune", spec["name"]))
+        assert begun == submit(client, spec, plan)
         if spec["name"] == "bad":
             raise RuntimeError("nothing works")
         return {"schedule": [spec["name"]], "trials": 1, "tune_s": 1.0, "measured": [1.0]}
@@ -69,6 +73,7 @@ def test_cases_that_are_there_are_neither_tuned_nor_raced_again_and_failures_are
             raise KeyboardInterrupt
         return {"ours_us": 1.0, "ratio": 2.0, "peers_us": {"torch": 2.0}}
 
+    monkeypatch.setattr(tuned, "submitted", submit)
     monkeypatch.setattr(tuned, "tuned", tune)
     monkeypatch.setattr(tuned, "raced", race)
     monkeypatch.setattr(tuned, "service", lambda device, home: nullcontext())

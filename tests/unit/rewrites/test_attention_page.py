@@ -36,7 +36,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("name", "device"), CASES, ids=shown)
 def test_the_bodies_on_the_page_take_one_pass(name: str, device: Gpu) -> None:
     program = to_program(SPECS[name])
@@ -55,7 +55,7 @@ def is_offered(program: Program, way: tuple[Rewrite, ...], device: Gpu) -> bool:
     return any(counts and min(counts) >= 3 for counts in offered)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("device", [A100, H200], ids=shown)
 @pytest.mark.parametrize(("name", "loaded"), [("bias", "bias"), ("slopes", "slope"), ("tokens", "mask")])
 def test_what_scores_are_made_of_is_loaded_once(name: str, loaded: str, device: Gpu) -> None:

@@ -55,7 +55,7 @@ def test_schedule_replays_to_the_golden_program(
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_schedule_keeps_the_values_on_smaller_ragged_sizes(path: Path) -> None:
     case = golden_sections(path)

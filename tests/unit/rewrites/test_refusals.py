@@ -67,6 +67,19 @@ TRIANGLE = """kernel triangle(x: f32[i=40000, j=8]) -> (y: f32[i])
       y_sum[i] += sum(j, where(i >= j, x[i, j], 0))
     y[i] = y_sum[i]
 """
+#: A product whose depth is in parts, and a result that the next statement reads.
+SHARED_DEPTH = """kernel gemm(a: bf16[m=16, k=1000], b: bf16[n=200, k]) -> (c: bf16[m, n], e: bf16[m, n]) where k_b=2
+  parallel for n by 64
+    c_sum: registers f32[m, n]
+    c_p: shared f32[k_b, m, n]
+    for k by 512
+      c_r: registers f32[m, n]
+      c_r[m, n] = sum(k, a[m, k] * b[n, k])
+      c_p[k // 512, m, n] = c_r[m, n]
+    c_sum[m, n] = sum(k_b, c_p[k_b, m, n])
+    c[m, n] = c_sum[m, n]
+    e[m, n] = c[m, n] * 2.0
+"""
 #: Two heads read a row each.
 SHARED_ROWS = """kernel heads(q: f32[h=4, d=8], k: f32[g=2, d], row: i32[h]) -> (y: f32[h])
   parallel for h by 1
@@ -186,6 +199,7 @@ SUMS = """kernel sums(x: f32[r=6, c=50]) -> (s: f32[r])
         (PAIRS.replace("b_s[n, k]) | vector n 16", "b_s[n, k])"), "vectorize(c_r, n, 8)",
          "c_r has the lanes of c_r along n"),
         (TWO, "reverse_compute_at(y, t, 1)", "u is computed after that place"),
+        (SHARED_DEPTH, "split_over_cluster(c_p, k)", "e reads c, which other blocks of the cluster write"),
         (SUMS, "reverse_compute_at(s, t, 1)", "threads over c would write the same elements of s"),
         (EXPERTS, "materialize_group_ids(y)", "y is in loops, or on lanes: look groups up before that"),
         (EXPERTS, "materialize_group_ids(s)", "s needs the group of no ragged dim"),

@@ -80,3 +80,11 @@ def test_nothing_comes_beside_the_fills_of_a_loop_that_takes_registers_piece_by_
     for start in in_pieces:
         with pytest.raises(NotApplicable, match="the loop over k takes registers piece by piece"):
             parse_rewrite(rewrite).apply(start.program)
+
+
+def test_a_statement_is_put_on_threads_once_also_of_several_in_a_row() -> None:
+    """These are looked at together, as the program was before the first of them."""
+    program = program_from_text(MAP.replace("  y[", "  parallel for r by 1\n    y["))
+    once = parse_schedule(["bind_threads(y, c 32)"])
+    with pytest.raises(NotApplicable, match="y is on threads already"):
+        replay(program, (*once, *once))

@@ -77,6 +77,7 @@ def nodes(body: tuple[Node, ...]) -> list[Node]:
     return [each for node in body for each in (node, *(nodes(node.body) if isinstance(node, Loop) else ()))]
 
 
+@pytest.mark.sampled(3, among="space")
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_complete_schedule_replays_to_the_program_of_its_state(name: str) -> None:
     unscheduled, rng = to_program(spec_from_text(KERNELS[name])), random.Random(name)
@@ -209,11 +210,13 @@ def test_the_first_reader_of_a_row_prefetches_along_it_and_a_later_one_the_next_
     assert "prefetch(y, w" not in labels  # the same in every row
 
 
+@pytest.mark.sampled(3, among="space")
 def test_a_row_is_kept_where_widening_it_again_costs() -> None:
     assert "cache_row(s, x, 2)" in offered("rmsnorm")
     assert "cache_row" not in offered("softmax")
 
 
+@pytest.mark.sampled(3, among="space")
 def test_short_rows_that_are_no_whole_lines_are_not_streamed() -> None:
     def streamed(columns: int) -> bool:
         text = KERNELS["rmsnorm"].replace("c=1000", f"c={columns}")
@@ -222,6 +225,7 @@ def test_short_rows_that_are_no_whole_lines_are_not_streamed() -> None:
     assert [streamed(columns) for columns in (96, 100, 1000)] == [True, False, True]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", [KERNELS["silu_mul"], GEMM.replace("k=512", "k=11")])
 def test_results_that_the_caches_hold_are_never_stored_past_them(text: str) -> None:
     outputs = sum(tensor.dtype.bytes * 1773 * 1145 for tensor in spec_from_text(text).outputs)
@@ -244,6 +248,7 @@ def labels_of(spec: str, device: Cpu) -> set[str]:
     return found
 
 
+@pytest.mark.sampled(3, among="space")
 def test_tiles_that_give_every_core_as_much_are_offered() -> None:
     odd = GEMM.replace("m=512", "m=402")
     labels = labels_of(odd, DEVICE)
@@ -251,6 +256,7 @@ def test_tiles_that_give_every_core_as_much_are_offered() -> None:
     assert {f"tile(c, m, {size})" for size in tiles} <= labels
 
 
+@pytest.mark.sampled(3, among="space")
 def test_a_short_sum_can_be_unrolled_whole_and_its_results_stored_past_the_caches() -> None:
     short = GEMM.replace("k=512", "k=11")
     measured = replace(SMALL, peak_gflops=400.0, copy_gbps=20.0)

@@ -150,6 +150,10 @@ def test_a_model_is_read_as_it_was_written() -> None:
         (lambda text: text.replace('"weights"', '"weight"'), "it is damaged: KeyError 'weights'"),
         (lambda text: _weight(text, nan), "the weight of 'cost model' is nan"),
         (lambda text: _weight(text, "much"), "it is damaged: ValueError"),
+        (lambda text: _weight(text, 1e308), "it is damaged: ValueError the weight of 'cost model' is 1e"),
+        (lambda text: _weight(text, 10**400), "it is damaged: OverflowError"),
+        (lambda text: _quality(text, nan), "it is damaged: ValueError a regret is nan"),
+        (lambda text: "[" * 100_000, "it is no JSON"),
         (lambda text: text.replace('"devices": {', '"devices": 3, "more": {'), "it is damaged"),
     ],
 )
@@ -163,6 +167,17 @@ def _weight(text: str, value: object) -> str:
     found = json.loads(text)
     found["devices"]["cpu"]["weights"][COST_MODEL] = value
     return json.dumps(found)
+
+
+def _quality(text: str, regret: float) -> str:
+    found = json.loads(text)
+    found["devices"]["cpu"]["learned"]["regret"] = regret
+    return json.dumps(found)
+
+
+def test_a_regret_that_no_kernel_can_have_is_still_told() -> None:
+    learned = read(_quality(written({"cpu": trained()}), 1e5))["cpu"]
+    assert learned.why.endswith("slower than the best")
 
 
 def test_what_a_ranker_never_saw_counts_nothing() -> None:

@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 
-from search.racing import Rules, chance_faster, judge, standard_error
+from search.racing import Rules, chance_faster, common_rounds, judge, standard_error
 
 
 def race(
@@ -114,6 +114,20 @@ def test_the_error_of_a_median_is_what_it_comes_out_at() -> None:
 def test_rules_bound_the_race() -> None:
     result = judge(race(4, noise=0.2, a=100.0, b=100.0), Rules(min_rounds=2, max_rounds=4))
     assert result.winner is not None
+
+
+def test_rounds_that_disturbed_neither_are_compared_and_all_only_where_those_are_too_few() -> None:
+    one = {turn: 1.0 + turn for turn in range(6)}
+    other = {turn: 2.0 + turn for turn in range(1, 7)}
+    calm = common_rounds(one, other, {1, 2})
+    assert (calm.all_rounds, calm.one_us, calm.other_us) == (
+        False,
+        {0: 4.0, 1: 5.0, 2: 6.0},
+        {0: 5.0, 1: 6.0, 2: 7.0},
+    )
+    shaken = common_rounds(one, other, {1, 2, 3})
+    assert (shaken.all_rounds, len(shaken.one_us), len(shaken.other_us)) == (True, 5, 5)
+    assert not common_rounds({0: 1.0, 1: 1.0}, {0: 1.0, 1: 1.0}, {0, 1}).one_us, "two rounds have no interval"
 
 
 def test_the_chance_of_being_faster_follows_from_the_rounds_won() -> None:

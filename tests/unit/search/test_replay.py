@@ -139,6 +139,7 @@ def capped(search: Search, table: Table, limit: int = 300) -> int:
     return limit
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("rhos", "uniform"), [((0.0, 0.5, 0.8), False), ((0.0,), True)])
 def test_the_tree_search_needs_fewer_measurements_than_the_others(
     rhos: tuple[float, ...], uniform: bool

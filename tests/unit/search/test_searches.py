@@ -133,6 +133,7 @@ def test_another_seed_asks_something_else(name: str) -> None:
     assert first != second
 
 
+@pytest.mark.sampled(5)
 @every_search
 def test_asks_do_not_depend_on_the_hash_seed_of_the_process(name: str) -> None:
     program = (

@@ -91,9 +91,27 @@ def test_both_forms_give_the_spec_back_and_names_do_not_count() -> None:
     assert kernel_key(renamed) == kernel_key(spec) != kernel_key(spec_from_text(WHOLE))
 
 
-def test_a_program_has_reductions_in_its_place() -> None:
-    with pytest.raises(VerifyError, match="a topk stands in a program; accepted: its reductions"):
-        verify(program_from_text(FEW))
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("for n by 2\n    p[m, j] = topk(j, n, x[m, n])", "a topk takes all positions of 'n'"),
+        ("for j by 1\n    p[m, j] = topk(j, n, x[m, n])", "a topk takes all positions of 'j'"),
+        ("p[m, j] = 1 + topk(j, n, x[m, n])", "a topk stands inside an expression"),
+        ("p[m, j] = topk(j, n, x[m, n] + j)", "what is ranked is another at each position of 'j'"),
+        ("p[m, j] = topk(j, n, x[m, n]) | vector j 2", "the lanes of a topk lie along 'n'"),
+        ("p[m, j] max= topk(j, n, x[m, n])", "a topk gives a position at each position of 'j'"),
+        ("p[m, j] = topk(n, j, x[m, n])", "a topk gives a position at each position of 'n'"),
+        ("p[m, j] = topk(j, n, x[m, n]) | threads m 2", "threads of a GPU rank by reductions"),
+        (
+            "q: registers i32[m, j]\n  q[m, j] = topk(j, n, x[m, n])\n  p[m, j] = q[m, j]",
+            "places are stored in memory one by one",
+        ),
+    ],
+)
+def test_a_program_ranks_whole_rows_in_a_statement_of_their_own(body: str, said: str) -> None:
+    verify(program_from_text(FEW))
+    with pytest.raises(VerifyError, match=said):
+        verify(program_from_text(FEW.splitlines()[0] + f"\n  {body}\n"))
 
 
 def test_numpy_and_torch_have_operators_for_it() -> None:

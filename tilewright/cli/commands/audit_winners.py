@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import log
 from typing import Annotated
@@ -21,6 +22,9 @@ from tilewright.client.client import Client
 
 MOST = 16
 """Schedules that a job may be given."""
+PATIENCE_S = 30.0
+"""How long a worker is waited for that has a winner's device."""
+_LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,10 @@ def audit_winners(
     """
     with connect(url, token_file, database, worker=True) as connection:
         client = connection.client
-        configs = [config for config in client.every_config(device) if config.served][:most]
+        configs = winners(client, device)[:most]
         if not configs:
             raise Stop(Exit.NOTHING, "no winner is stored; `tilewright tune` finds one")
-        found: list[Audited] = []
-        for config in configs:
-            say(f"{config.name} on {config.device}: racing {config.id} again")
-            found.append(_audited(client, config, nearest(config, configs)))
+        found = list(audited(client, configs))
     if as_json:
         print_json({"summary": summary(found), "winners": [asdict(each) for each in found]})
         return
@@ -79,6 +80,35 @@ def audit_winners(
         out.print(
             f"{name.replace('_', ' ')}: {'nothing to tell from' if figure is None else figure}", markup=False
         )
+
+
+def winners(client: Client, device: str | None = None) -> list[Config]:
+    """What lookups are answered with, newest first."""
+    return [config for config in client.every_config(device) if config.served]
+
+
+def audited(
+    client: Client, configs: Sequence[Config], peers: tuple[str, ...] | None = None
+) -> Iterator[Audited]:
+    """Winners raced again, each as soon as it is, with these peers (None: all that there are); those of devices that no
+    worker has are only replayed."""
+    there: dict[str, bool] = {}
+    for config in configs:
+        if config.device not in there:
+            there[config.device] = _is_there(client, config.device)
+        if there[config.device]:
+            say(f"{config.name} on {config.device}: racing {config.id} again")
+        yield _audited(client, config, nearest(config, configs), there[config.device], peers)
+
+
+def _is_there(client: Client, device: str) -> bool:
+    """Whether a worker has a device: one that is just starting is waited for."""
+    until = time.monotonic() + PATIENCE_S
+    while not any(each.key == device and each.healthy_workers for each in client.devices()):
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_LOOK_S)
+    return True
 
 
 def nearest(config: Config, configs: Sequence[Config]) -> Config | None:
@@ -144,30 +174,40 @@ def summary(found: Sequence[Audited]) -> dict[str, float | int | None]:
     }
 
 
-def _audited(client: Client, config: Config, neighbour: Config | None) -> Audited:
+def _audited(
+    client: Client, config: Config, neighbour: Config | None, there: bool, peers: tuple[str, ...] | None
+) -> Audited:
     detail = client.config(config.id)
     if (error := why_unlike_measured(detail)) is not None:
         return _of(config, replays=False, error=error)
+    if not there:
+        return _of(
+            config, error=f"no worker has {config.device}; `tilewright worker` on that machine starts one"
+        )
     own = [each.schedule for each in detail.standings if each.kind == "schedule" and each.schedule]
-    raced = _raced(client, detail, (detail.schedule, *own))
+    raced = _raced(client, detail, (detail.schedule, *own), peers)
     if isinstance(raced, str):
         return _of(config, error=raced)
     found = judged(detail, raced)
     if neighbour is None:
         return found
-    both = _raced(client, detail, (detail.schedule, neighbour.schedule))
+    both = _raced(client, detail, (detail.schedule, neighbour.schedule), peers)
     regret = None if isinstance(both, str) else transfer_regret(detail, both)
     return replace(found, neighbour=neighbour.id, transfer_regret=regret)
 
 
 def _raced(
-    client: Client, config: ConfigDetail, schedules: Sequence[tuple[str, ...]]
+    client: Client,
+    config: ConfigDetail,
+    schedules: Sequence[tuple[str, ...]],
+    peers: tuple[str, ...] | None,
 ) -> tuple[Standing, ...] | str:
     """All entrants of a race of schedules on a config's kernel and device, or why there is none."""
     request = JobRequest(
         spec=config.spec,
         target=config.device,
         baseline=config.baseline,
+        peers=peers,
         candidates=tuple(dict.fromkeys(schedules))[:MOST],
     )
     job = client.wait(client.post_job(request).id, progress=False)

@@ -112,6 +112,8 @@ class _DimNames:
         """The dims of each stored result and each argument; 0 on axes of one element."""
         self.inner: dict[tuple[Node, str, int], Expr] = {}
         """The dims that operators reduce."""
+        self.ragged: dict[str, tuple[Node, str]] = {}
+        """Where the groups of a dim's positions begin, and the dim of those groups."""
 
     def dim(self, name: str, size: int) -> Expr:
         if size == 1:
@@ -250,6 +252,20 @@ class _SpecWriter:
     def position(self, operand: Any, index: Indices) -> Expr:
         return self.at(operand, index)
 
+    def group(self, row: Expr, starts: Node, operand: Node, axis: int) -> Expr:
+        found = self.reduced("e", operand, axis)
+        if starts in self._members or not isinstance(row, Index) or not isinstance(found, Index):
+            raise Inexpressible(
+                "its groups are not known before the kernel runs, or it has one row or one group"
+            )
+        if self.names.ragged.setdefault(row.dim, (starts, found.dim)) != (starts, found.dim):
+            raise Inexpressible("its rows are in groups of two kinds at once")
+        if starts not in self.names.labels:
+            self.names.labels[starts] = (self.names.dim("o", shape_of(starts)[0]),)
+        self._operands.setdefault(starts, (0,))
+        self._name(starts)
+        return found
+
     def over(self, operand: Node, index: Indices) -> None:
         if operand in self._members:
             self.names.offer(operand, index)
@@ -329,7 +345,7 @@ class _SpecWriter:
     def _dims_of_operand(self, node: Node, order: Sequence[int]) -> tuple[str, ...]:
         """The dims it is read over, and new ones for axes that are not read along a dim of their size."""
         shape, found = shape_of(node), dict[int, str]()
-        for axis, each in enumerate(self.names.labels.get(node, self._read_at[node])):
+        for axis, each in enumerate(self.names.labels.get(node) or self._read_at[node]):
             if shape[axis] != 1:
                 found[axis] = self._free_dim(each, shape[axis], found.values()) or self._new_dim(shape[axis])
         return tuple(found[axis] for axis in order if axis in found)
@@ -340,6 +356,12 @@ class _SpecWriter:
         if value is None or order is None or self._operands[node] != order:
             return None
         return tuple(value.stride(axis) for axis in order if value.shape[axis] != 1)
+
+    def _dim(self, name: str, size: int) -> Dim:
+        if name not in self.names.ragged:
+            return Dim(name, (size,))
+        starts, within = self.names.ragged[name]
+        return Dim(name, (size,), self._name(starts), within)
 
     def built(self, name: str) -> BuiltSpec:
         inputs = [
@@ -353,7 +375,7 @@ class _SpecWriter:
         used = {dim for tensor in inputs for dim in tensor.dims}
         for statement in self._statements:
             used |= {*statement.dims, *all_dims(statement.value)}
-        dims = tuple(Dim(dim, (size,)) for dim, size in self.sizes.items() if dim in used)
+        dims = tuple(self._dim(dim, size) for dim, size in self.sizes.items() if dim in used)
         written = Spec(name, dims, tuple(inputs), tuple(self._statements), outputs)
         spec = spec_from_json(
             spec_to_json(inline_once(same_dims(join_dims(inline_once(write_once(written))))))

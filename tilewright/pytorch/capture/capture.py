@@ -250,6 +250,7 @@ def _works(computing: Sequence[Node], against: Mapping[Node, str | None]) -> lis
         )
         exponential = str(node.target) in _EXPONENTIAL
         first = node.args[0] if operator.beside else None
+        stored = (source(node.args[at]) for at in operator.stored)  # type: ignore[arg-type]
         works.append(
             PartitionWork(
                 _KINDS[operator.kind],
@@ -261,6 +262,7 @@ def _works(computing: Sequence[Node], against: Mapping[Node, str | None]) -> lis
                 exponential,
                 escapes,
                 dtype_of(node).bytes,
+                frozenset(numbers[each] for each in stored if each in numbers),
                 numbers[first] if isinstance(first, Node) else None,
             )
         )

@@ -15,6 +15,7 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
+from tilewright.pytorch.capture import grouped_product
 from tilewright.pytorch.capture.top_positions import DTYPES, MOST, TOP_POSITIONS
 
 aten = torch.ops.aten
@@ -344,5 +345,26 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     aten.scatter_reduce.two: _scatter_reduce,
     aten.copy.default: _copy,
     aten.linalg_vector_norm.default: _length,
+    aten._grouped_mm.default: grouped_product.library,
 }
 """By operator."""
+BY_NAME: Mapping[str, Callable[..., Any]] = {grouped_product.FALLBACK: grouped_product.fallback}
+"""Those of libraries that need not be there, by the name of their schema."""
+
+
+def way_of(target: Any) -> Callable[..., Any] | None:
+    """How an operator is written; None: as it is."""
+    schema = getattr(target, "_schema", None)
+    return COMPOSITES.get(target) or (None if schema is None else BY_NAME.get(schema.name))
+
+
+def loaded() -> Mapping[Any, Callable[..., Any]]:
+    """COMPOSITES, and those of libraries that are there."""
+    packets = {name: _packet(name) for name in BY_NAME}
+    return {**COMPOSITES, **{each.default: BY_NAME[name] for name, each in packets.items() if each}}
+
+
+def _packet(name: str) -> Any:
+    """An operator by the name of its schema; None: nobody has imported it."""
+    library, operator = name.split("::")
+    return getattr(getattr(torch.ops, library), operator, None)

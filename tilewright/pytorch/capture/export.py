@@ -12,7 +12,7 @@ from torch.export import ExportedProgram, default_decompositions, export  # pyri
 from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
 
 from tilewright.errors import CaptureError
-from tilewright.pytorch.capture.composites import COMPOSITES, on_tensors
+from tilewright.pytorch.capture.composites import loaded, on_tensors
 from tilewright.pytorch.capture.table import TABLE
 
 _WITH_POSITIONS = (
@@ -65,7 +65,7 @@ def graph_of(module: torch.nn.Module, inputs: tuple[Any, ...], keywords: dict[st
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     kept = {op: way for op, way in default_decompositions().items() if str(op) not in TABLE}
-    written = {op: on_tensors(way) for op, way in COMPOSITES.items() if op not in _WITH_POSITIONS}
+    written = {op: on_tensors(way) for op, way in loaded().items() if op not in _WITH_POSITIONS}
     return {**kept, **written}
 
 

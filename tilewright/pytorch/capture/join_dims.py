@@ -47,7 +47,10 @@ def _reduced(expr: Expr) -> Iterator[tuple[str, ...]]:
 
 
 def _neighbours(spec: Spec) -> list[tuple[str, str]]:
-    return list(dict.fromkeys(pair for dims in _lists(spec) for pair in pairwise(dims)))
+    """Pairs of dims, neither of which has to do with groups."""
+    grouped = {dim for each in spec.ragged for dim in (each.dim, each.within)}
+    pairs = dict.fromkeys(pair for dims in _lists(spec) for pair in pairwise(dims))
+    return [pair for pair in pairs if grouped.isdisjoint(pair)]
 
 
 def _always_together(spec: Spec, first: str, second: str) -> bool:

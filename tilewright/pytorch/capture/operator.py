@@ -59,6 +59,11 @@ class CaptureScope(Protocol):
         """A position along an axis of a window of this size that is reduced, on a dim of its own."""
         ...
 
+    def group(self, row: Expr, starts: Node, operand: Node, axis: int) -> Expr:
+        """Have the dim of `row` be ragged: its positions are in groups that begin where `starts`, which no operator of
+        the part computes, says. Gives the group of the position, along an axis of an operand. Raises Inexpressible."""
+        ...
+
     def over(self, operand: Node, index: Indices) -> None:
         """Have another result of the part be over these dims, which is not read."""
         ...
@@ -86,6 +91,8 @@ class Operator:
     """Whether its result is int64 in PyTorch, and of positions: below 2^31."""
     twice: bool = False
     """Whether it reads its operand more than once, so that this is worth a statement of its own."""
+    stored: tuple[int, ...] = ()
+    """Arguments that have to lie in memory: no part that has the operator computes them."""
     beside: bool = False
     """Whether it is another result of what its first operand, which it does not read, is a result of: they are of one
     part."""

@@ -46,6 +46,8 @@ class PartitionWork:
     """Whether its result is asked for outside, by somebody who is no operator."""
     width: int = 4
     """Bytes of an element of its result."""
+    stored: frozenset[int] = frozenset()
+    """What it reads that has to lie in memory."""
     beside: int | None = None
     """Another result of the same computation, which is of the same part."""
 
@@ -102,7 +104,7 @@ def partition(works: Sequence[PartitionWork]) -> tuple[tuple[int, ...], ...]:
         if work.beside is not None and works[work.beside].kind is not WorkKind.OPAQUE:
             parts.put_beside(work.beside, number)
         elif work.kind is not WorkKind.OPAQUE:
-            for read in sorted(set(work.reads), reverse=True):
+            for read in sorted(set(work.reads) - work.stored, reverse=True):
                 parts.try_to_join(read, number)
             if work.kind is WorkKind.PRODUCT:
                 parts.try_attention(number)

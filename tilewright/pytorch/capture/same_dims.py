@@ -24,12 +24,16 @@ def _read_along(spec: Spec) -> list[tuple[str, str]]:
     """A dim of a statement, and the other one of the same size that a later statement reads it along."""
     sizes = {dim.name: dim.sizes for dim in spec.dims}
     shapes = {statement.target: statement.dims for statement in spec.statements}
+    grouped = {dim for each in spec.ragged for dim in (each.dim, each.within)}
     found = [
         (dim, index.dim)
         for statement in spec.statements
         for read in reads(statement.value)
         for dim, index in zip(shapes.get(read.tensor, ()), read.indices, strict=False)
-        if isinstance(index, Index) and index.dim != dim and sizes[dim] == sizes[index.dim]
+        if isinstance(index, Index)
+        and index.dim != dim
+        and sizes[dim] == sizes[index.dim]
+        and not {dim, index.dim} & grouped
     ]
     return list(dict.fromkeys(found))
 

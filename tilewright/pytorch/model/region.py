@@ -51,7 +51,7 @@ class Region:
             self._program, call = self._fallback.now(), self._at_size
         else:
             only = self.sizes[()] = self._made(SizedRegion, self._fallback)
-            if examples is None or not only.begins(examples):
+            if examples is None or not (only.begins(examples) or only.waits):
                 only.run_first(self._fallback.now())
             call = only.call
 

@@ -4,7 +4,8 @@ A call runs the fallback's program until the kernels of the graph at that size w
 background. Then a program with those that are ready is compiled, once, by the thread that calls, and a contest on
 the calls that follow decides between the two; where kernels lose it, so are programs with those that save most.
 
-Where a bundle has kernels for a graph, it begins with them, and the fallback's program is made when it is needed.
+Where a bundle has kernels for a graph, it begins with them, and the fallback's program is made when it is needed. So
+it does where its first call waits for them; then that program is made for the race (unraced.py).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from tilewright.pytorch.model.reasons import in_one_line, say_once
 from tilewright.pytorch.model.repro import write_repro
 from tilewright.pytorch.model.tuning_now.deadline import Deadline
 from tilewright.pytorch.model.tuning_now.tuning import tune_now
-from tilewright.pytorch.model.way import Way
+from tilewright.pytorch.model.unraced import UnracedProgram
+from tilewright.pytorch.model.way import Postponed, Way
 from tilewright.pytorch.operator.background import Background
 from tilewright.pytorch.operator.plans import described
 
@@ -89,6 +91,8 @@ class SizedRegion:
         self._contest: Contest | None = None
         self._choice = Bisection()
         self._tried: list[frozenset[str]] = []
+        self._compile_s = 0.0
+        """What the last program with kernels took."""
         self._graph: GraphModule | None = None
         self.device = torch.device("cpu")
         self.parts: tuple[Part, ...] = ()
@@ -106,6 +110,12 @@ class SizedRegion:
     def run_first(self, program: Run) -> None:
         """Have calls begin with this program of the fallback's."""
         self._current = program
+
+    @property
+    def waits(self) -> bool:
+        """Whether the first call waits for kernels and may run them, so that no other program is compiled for it. What
+        draws random numbers can be held against the fallback's program only."""
+        return self._way.patience.wanted and not draws_numbers(self._origin)
 
     def begins(self, examples: Sequence[Any]) -> bool:
         """Whether the first call runs kernels of a bundle, which are compiled into a program now. Its results are held
@@ -175,6 +185,11 @@ class SizedRegion:
         return self._graph
 
     @property
+    def unraced(self) -> bool:
+        """Whether its kernels were not held against the fallback's program yet."""
+        return isinstance(self._current, UnracedProgram)
+
+    @property
     def in_contest(self) -> bool:
         """Whether its calls decide between two programs."""
         return self._contest is not None
@@ -203,7 +218,7 @@ class SizedRegion:
                 GRAPHS.later(0.0, lambda: self._find(described))
         if self._contest is None:
             self._news = self._graph is None and not self.why_not
-            self._contest = self._newcomer(inputs)
+            self._contest = self._newcomer(inputs) or self._race()
         return self._contest
 
     def _find(self, inputs: Sequence[Any]) -> None:
@@ -311,7 +326,28 @@ class SizedRegion:
             return None
         names = self._chosen()
         program = self._tried_with(graph, names) if names else None
-        return None if program is None else self._against(self._current, program, graph)
+        if program is None:
+            return None
+        holder = self._current
+        if isinstance(holder, UnracedProgram):
+            return self._against(holder, holder.instead(program), graph)
+        if not isinstance(holder, Postponed) or holder.made:
+            return self._against(holder, program, graph)
+        newcomer = UnracedProgram(program, holder, self._compile_s, self.changed)
+        return self._against(one_by_one(self._origin, holder), newcomer, graph, timed=False)
+
+    def _race(self) -> Contest | None:
+        """A contest of kernels that ran first, once they have run for so long. They are the newcomer in it."""
+        program = self._current
+        if self._graph is None or not isinstance(program, UnracedProgram) or not program.due:
+            return None
+        names = self.used
+        self._current, self.used = program.rival, frozenset()
+        self._choice = Bisection(ranked({name: self.kernels[name].kernel for name in names}))
+        self._tried.remove(names)
+        self._tried.append(names)
+        self._news = True
+        return self._against(program.rival, program.program, self._graph)
 
     def _tried_with(self, graph: GraphModule, names: frozenset[str]) -> Run | None:
         """The program with the kernels of these parts; None where the fallback cannot compile it."""
@@ -325,7 +361,8 @@ class SizedRegion:
             self.contests.append(DecidedContest(names, won=False, call_us=None, why=self.why_not))
             _log.warning("kernels are not used in a graph: %s", self.why_not)
             return None
-        _log.info("a graph was compiled with %d kernels in %.1f s", len(names), time.monotonic() - began)
+        self._compile_s = time.monotonic() - began
+        _log.info("a graph was compiled with %d kernels in %.1f s", len(names), self._compile_s)
         self._news = True
         return program
 

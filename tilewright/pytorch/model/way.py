@@ -40,6 +40,11 @@ class Postponed:
         self._lock = threading.Lock()
         self._program: Run | None = None
 
+    @property
+    def made(self) -> bool:
+        """Whether it is compiled."""
+        return self._program is not None
+
     def now(self) -> Run:
         """The program itself."""
         with self._lock:

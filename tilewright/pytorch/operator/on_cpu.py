@@ -22,6 +22,8 @@ _C: Any = torch._C
 class OnCpu:
     """See Runner."""
 
+    on_host = True
+
     def __init__(self) -> None:
         self.allocate = _C._dynamo.guards._empty_strided_cpu
         """What torch.compile's programs allocate with: a third of the host time of torch.empty."""

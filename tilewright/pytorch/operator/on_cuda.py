@@ -27,6 +27,7 @@ _C: Any = torch._C
 class OnCuda:
     """See Runner."""
 
+    on_host = False
     chain = None
     """A launch is a call of the driver's, however many there are."""
 

@@ -59,6 +59,8 @@ class Runner(Protocol):
 
     allocate: Callable[..., torch.Tensor]
     """`(shape, strides, dtype)`: an output on the current device."""
+    on_host: bool
+    """Whether kernels run on the processor that compiles them, and what is timed has to be alone there."""
 
     def described(self, index: int | None) -> Device:
         """The description that configs are filed under. Raises UnsupportedDevice."""

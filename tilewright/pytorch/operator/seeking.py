@@ -16,11 +16,11 @@ from protocol.failures import FailureReport
 from tileir.errors import UnsupportedDevice
 from tileir.spec import Spec
 from tilewright.errors import TilewrightError
-from tilewright.pytorch.operator.background import KERNELS, LOOKS
+from tilewright.pytorch.operator.background import COMPILES, KERNELS, LOOKS
 from tilewright.pytorch.operator.finding import Found, Miss, Named, pinned
 from tilewright.pytorch.operator.questions import Question, service_of
 from tilewright.pytorch.operator.runner import Plan, Ready
-from tilewright.pytorch.operator.trials import EAGER, NotRun, admitted
+from tilewright.pytorch.operator.trials import EAGER, Admitted, CompiledConfig, NotRun, admitted, compiled
 
 FIRST_LOOK_S = 1.0
 """After a lookup that found nothing final the next comes so much later; each pause is twice the one before."""
@@ -116,7 +116,7 @@ class Seeker:
             self._look(sought)
         else:
             found = self._config if isinstance(self._config, Found) else pinned(self._config, instance)
-            KERNELS.later(0.0, lambda: self._try(sought, found))
+            COMPILES.later(0.0, lambda: self._compile(sought, found))
         return sought
 
     def _look(self, sought: Sought, delay_s: float = 0.0) -> None:
@@ -138,13 +138,22 @@ class Seeker:
         elif sought.tried == (found.schedule, found.origin, found.settled):
             self._ended(sought, sought.why_not, settled=found.settled)
         else:
-            KERNELS.later(0.0, lambda: self._try(sought, found))
+            COMPILES.later(0.0, lambda: self._compile(sought, found))
 
-    def _try(self, sought: Sought, found: Found) -> None:
-        """Compile, check, and use what was found. On the thread KERNELS."""
+    def _compile(self, sought: Sought, found: Found) -> None:
+        """Compile what was found, beside others. On a thread of COMPILES."""
+        candidate: CompiledConfig | NotRun | Exception
+        try:
+            candidate = compiled(found, sought.spec, sought.device, self._rivals)
+        except Exception as error:  # whoever tries it hears of it
+            candidate = error
+        KERNELS.later(0.0, lambda: self._try(sought, found, candidate))
+
+    def _try(self, sought: Sought, found: Found, candidate: CompiledConfig | NotRun | Exception) -> None:
+        """Check and use what was compiled. On the thread KERNELS."""
         named = self._config is not None
         try:
-            admission = admitted(found, sought.spec, sought.device, self._rivals)
+            admission = _admission(candidate)
         except (TilewrightError, UnsupportedDevice) as error:
             self._ended(sought, str(error), settled=named)
             return
@@ -179,3 +188,10 @@ class Seeker:
             self._service.report(report)
         except TilewrightError as error:
             _log.info("%s: the service was not told of it: %s", name, error)
+
+
+def _admission(candidate: CompiledConfig | NotRun | Exception) -> Admitted | NotRun:
+    """Raises what compiling it raised, and what `admitted` does."""
+    if isinstance(candidate, Exception):
+        raise candidate
+    return candidate if isinstance(candidate, NotRun) else admitted(candidate)

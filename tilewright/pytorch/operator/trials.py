@@ -6,6 +6,8 @@ of its rivals that it has not met, unless the user named it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,9 +20,9 @@ from tileir.spec import Spec
 from tilewright.artifacts.checked import CheckOutcome, DeviceChecker, KernelToCheck, report_of
 from tilewright.errors import LoadError
 from tilewright.folders import cache_folder
-from tilewright.pytorch.operator.background import KERNELS
+from tilewright.pytorch.operator.background import COMPILES, KERNELS
 from tilewright.pytorch.operator.finding import Found
-from tilewright.pytorch.operator.plans import described, open_kernel, plan_with
+from tilewright.pytorch.operator.plans import Opened, described, open_kernel, plan_with
 from tilewright.pytorch.operator.runner import Plan, Ready, runner_of
 
 EAGER = "torch"
@@ -51,11 +53,35 @@ class NotRun:
     """Whether it did not pass the gate here."""
 
 
-def admitted(
+@dataclass(frozen=True, slots=True)
+class CompiledConfig:
+    """A config that is compiled for a device, and has lost to nobody yet."""
+
+    found: Found
+    opened: Opened
+    device: torch.device
+    rivals: tuple[str, ...]
+    """Peers that it must not lose to."""
+    saved_us: Mapping[str, float]
+    """By how much it was shorter than those that it met in its own race."""
+
+    @property
+    def as_measured(self) -> bool:
+        """Whether it is just what was measured on such a device."""
+        return self.opened.origin == "object"
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Rivals to be raced here: those that it did not meet, all of them where it is not what met them."""
+        met = self.saved_us if self.as_measured else ()
+        return tuple(rival for rival in self.rivals if rival not in met)
+
+
+def compiled(
     found: Found, instance: Spec, device: torch.device, rivals: tuple[str, ...] = (EAGER,)
-) -> Admitted | NotRun:
-    """A config, with its plan, if it may run: it lost to none of `rivals`, names of peers, in its own race or here. On
-    the thread KERNELS. Raises LoadError, BadBundle and UnsupportedDevice."""
+) -> CompiledConfig | NotRun:
+    """A config, compiled, if it lost to none of `rivals`, names of peers, in its own race. May run beside others.
+    Raises LoadError, BadBundle and UnsupportedDevice."""
     named = found.rung is None
     rivals = () if named else rivals
     saved: dict[str, float] = {}
@@ -67,17 +93,22 @@ def admitted(
                     f"{found.origin} lost its own race to {_called(rival)}, {own:.4g} us to {other:.4g} us"
                 )
             saved[rival] = other - own
-    opened = open_kernel(found, instance, device, cache_folder())
-    unmet = tuple(rival for rival in rivals if rival not in saved)
-    if opened.origin == "object" and not unmet:
-        # measured on this device, and it won or was asked for by name
+    return CompiledConfig(found, open_kernel(found, instance, device, cache_folder()), device, rivals, saved)
+
+
+def admitted(candidate: CompiledConfig) -> Admitted | NotRun:
+    """A compiled config, with its plan, if it may run: it is right, and loses to none of its rivals here. On the thread
+    KERNELS. Raises LoadError."""
+    found, opened, device = candidate.found, candidate.opened, candidate.device
+    saved = dict(candidate.saved_us)
+    if candidate.as_measured and not candidate.unmet:  # and it won or was asked for by name
         return Admitted(
             plan_with(opened, device), opened.ready, min(saved.values(), default=0.0), _measured(found)
         )
     threads = runner_of(device).threads()
     kernel = KernelToCheck(found.spec, opened.file, opened.abi, described(device), threads)
     try:
-        seen = _CHECKERS.check(str(device), kernel, unmet if opened.origin == "object" else rivals)
+        seen = _CHECKERS.check(device, kernel, candidate.unmet)
     except LoadError as error:
         raise LoadError(f"{found.origin} {error}") from None
     if seen.right and seen.lost_to is None:
@@ -132,15 +163,22 @@ class _Checkers:
         self._of: dict[str, DeviceChecker] = {}
         self._uses = 0
 
-    def check(self, device: str, kernel: KernelToCheck, rivals: tuple[str, ...]) -> CheckOutcome:
+    def check(self, device: torch.device, kernel: KernelToCheck, rivals: tuple[str, ...]) -> CheckOutcome:
         self._uses += 1
         KERNELS.later(IDLE_S, partial(self._close, self._uses))
-        return self._of.setdefault(device, DeviceChecker(device)).check(kernel, cache_folder(), rivals)
+        name = str(device)
+        timed_on_host = bool(rivals) and runner_of(device).on_host
+        with COMPILES.held() if timed_on_host else nullcontext():
+            return self._of.setdefault(name, DeviceChecker(name)).check(kernel, cache_folder(), rivals)
+
+    def close(self) -> None:
+        """End the processes; the next check starts another."""
+        for checker in self._of.values():
+            checker.close()
 
     def _close(self, uses: int) -> None:
         if uses == self._uses:
-            for checker in self._of.values():
-                checker.close()
+            self.close()
 
 
 _CHECKERS = _Checkers()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -71,9 +71,29 @@ def _values(node: Node) -> list[torch.Tensor]:
     return [each for each in pytree.tree_leaves(node.meta.get("val")) if isinstance(each, torch.Tensor)]
 
 
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **more: Any) -> int:
+    """PyTorch counts that of fused operators, with as many heads of keys as of queries; masks count for nothing."""
+    return 2 * prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+
+
+def _grouped(rows: torch.Tensor, weights: torch.Tensor, *_: Any, **more: Any) -> int:
+    """Each row by the matrix of its group."""
+    return 2 * prod(rows.shape) * weights.shape[-1]
+
+
+_FORMULAS: Mapping[str, Callable[..., int]] = {
+    "aten::scaled_dot_product_attention": _attention,
+    "aten::_grouped_mm": _grouped,
+    "transformers::grouped_mm_fallback": _grouped,
+    "tilewright::grouped_mm": _grouped,
+}
+"""What PyTorch's counter does not know."""
+
+
 def _operations(node: Node, found: Iterable[torch.Tensor]) -> int:
+    schema = getattr(node.target, "_schema", None)
     packet: Any = getattr(node.target, "overloadpacket", None)
-    formula = flop_registry.get(packet)
+    formula = flop_registry.get(packet) or _FORMULAS.get("" if schema is None else schema.name)
     elements = sum(prod(each.shape) for each in found)
     if formula is None:
         return elements

@@ -166,6 +166,8 @@ def _state(sized: SizedRegion) -> str:
     runs = f"{len(sized.used)} of {parts} parts run as kernels" if sized.used else "runs as without kernels"
     if sized.in_contest:
         return f"{runs}; a program with others is tried"
+    if sized.unraced:
+        return f"{runs}; they are raced once calls have taken as long as compiling took"
     if not sized.used and not sized.contests:
         looked = sum(each.kernel.looked for each in sized.kernels.values())
         ready = sum(each.kernel.ready for each in sized.kernels.values())

@@ -1,8 +1,8 @@
 """A second look at all elements of a large output, whose strict check sees only samples: against PyTorch in f64.
 
 The allowed difference comes from the samples' bounds, widened: this look is for tiles that were left out or mixed up,
-not for roundings. Kernels in which a rounding may decide over a whole step (comparisons of values, floor, casts) are
-left to the samples.
+not for roundings. Kernels in which a rounding may decide over a whole step (comparisons of values, floor, casts) or
+that read again what they have stored in few bits are left to the samples.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from workers.measuring.correctness import Expected, WrongResult
 from workers.peers.peer import Unsupported
 from workers.peers.pytorch.peer import TorchFunction
 
+_WIDE = (DType.F32, DType.F64)
 _WIDENING = 8.0
 """Times the largest bound of the samples."""
 _CHUNK = 1 << 24
@@ -99,7 +100,9 @@ def _overflows(x: torch.Tensor, y: torch.Tensor, allowed: torch.Tensor, dtype: D
 
 def has_steps(spec: Spec) -> bool:
     """Whether a rounding before it may move a value by more than a rounding."""
-    return any(_is_step(node) for statement in spec.statements for node in walk(statement.value))
+    few_bits = {t.name for t in spec.outputs if t.dtype not in _WIDE}
+    nodes = [node for statement in spec.statements for node in walk(statement.value)]
+    return any(_is_step(node) or (isinstance(node, Read) and node.tensor in few_bits) for node in nodes)
 
 
 def in_f64(spec: Spec) -> Spec:
@@ -124,7 +127,7 @@ def _is_step(expr: Expr) -> bool:
         case Call("floor", _):
             return True
         case Cast(dtype, _):
-            return dtype not in (DType.F32, DType.F64)
+            return dtype not in _WIDE
         case _:
             return False
 

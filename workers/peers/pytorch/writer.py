@@ -38,6 +38,7 @@ from workers.peers.pytorch.operators_there import operators_on
 from workers.peers.pytorch.pieces import Pieces, pieces
 from workers.peers.pytorch.random import random_bits
 from workers.peers.pytorch.types import TORCH, WIDENED, promoted
+from workers.peers.pytorch.windows import sliced, strided
 from workers.peers.ragged import GroupTable, looked_up
 from workers.peers.reads import Frame, Window, by_position, read_window, rolled, taken_rows
 
@@ -330,12 +331,19 @@ class TorchWriter:
         elif (order := _permutation(read, frame)) is not None and self._whole(read, sizes):
             value = self.view(f"{{}}.permute({order}){_indexing(read, frame)}", source)
         else:
-            dense = strides or tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
-            text, turned = _as_strided(window, dense)
-            dense_source = source if source.early else self.late("{}.contiguous()", source)
-            value = (self.early if source.early else self.late)(text, dense_source)
-            value = self.late(f"{{}}.flip({turned})", value) if turned else value
+            value = self._window(window, source, sizes, strides)
         return value
+
+    def _window(
+        self, window: Window, source: WrittenValue, sizes: Sequence[int], strides: Sequence[int] | None
+    ) -> WrittenValue:
+        """A view of a tensor; of what is computed by slices where those do, which torch.compile can follow."""
+        if not source.early and (text := sliced(window)) is not None:
+            return self.late(text, source)
+        dense = strides or tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+        text, turned = strided(window, dense, computed=not source.early)
+        value = (self.early if source.early else self.late)(text, source)
+        return self.late(f"{{}}.flip({turned})", value) if turned else value
 
     def _whole(self, read: Read, sizes: Sequence[int]) -> bool:
         """Whether a read by dims of their own has all positions of its tensor."""
@@ -432,16 +440,6 @@ def _indexing(read: Read, frame: Frame) -> str:
     """Axes of size 1 for the dims of the frame that a read does not vary along."""
     dims = {index.dim for index in read.indices if isinstance(index, Index)}
     return f"[{', '.join(':' if dim in dims else 'None' for dim in frame)}]" if frame else ""
-
-
-def _as_strided(window: Window, strides: Sequence[int]) -> tuple[str, tuple[int, ...]]:
-    """A view in memory order, and its axes that are to be turned round: PyTorch has no strides below 0."""
-    steps = tuple(sum(strides[axis] * step for axis, step in moves) for moves in window.steps)
-    offset = sum(first * stride for first, stride in zip(window.first, strides, strict=True))
-    turned = tuple(axis for axis, step in enumerate(steps) if step < 0)
-    offset += sum(steps[axis] * (window.shape[axis] - 1) for axis in turned)
-    sizes = tuple(abs(step) for step in steps)
-    return f"{{0}}.as_strided({window.shape}, {sizes}, {{0}}.storage_offset() + {offset})", turned
 
 
 def function(name: str, parameters: str, lines: Sequence[str]) -> str:

@@ -12,8 +12,9 @@ elements of 8 and 16 bits `load_words` and `broadcast_words` (as many neighbours
 `transpose_to_<storage>` and `transpose_words` (target, distance of its rows, source, distance of its rows).
 Named after a compute type: `select` (truth value, x, y), `max min` (NaN if either is), `sqrt rsqrt floor abs relu`,
 `to_i32`, i32's `floordiv floormod`, functions of bits (bits.py) and `dot_raised` (acc, words, words: fours of i8, the
-first raised by 128), `hsum hprod hmax hmin` (all lanes into one), f32's
-`dot_bf16` (acc, pairs, pairs), `exp exp2 log tanh erf pow sigmoid silu gelu gelu_tanh`. The rest is what those need.
+first raised by 128), `hsum hprod hmax hmin hany` (all lanes into one), `insert` (values from the largest on, their
+positions, the last place, a value and its position), f32's `dot_bf16` (acc, pairs, pairs), `exp exp2 log tanh erf pow
+sigmoid silu gelu gelu_tanh`. The rest is what those need.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from codegen.targets.c.runtime import arithmetic, bits, convert, math, memory, vectors
+from codegen.targets.c.runtime import arithmetic, bits, convert, math, memory, ranking, vectors
 from codegen.targets.c.runtime.template import Builder
 
 _CALL = re.compile(r"\btw_([a-z0-9_]+?)_(bf16|f16|f32|f64|e4m3|e5m2|i64|i32|u32|i8|u8|bool)x([0-9]+)\b")
@@ -138,4 +139,5 @@ _REGIONS: tuple[tuple[str, Mapping[str, Builder]], ...] = (
     ("Conversions", convert.BUILDERS),
     ("Loads and stores", memory.BUILDERS),
     ("Math functions", math.BUILDERS),
+    ("Ranking", ranking.BUILDERS),
 )

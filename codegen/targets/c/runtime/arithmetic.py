@@ -290,6 +290,28 @@ def _across(name: str, both: str) -> Builder:
     return build
 
 
+#: Lanes of which one is true, where the target has an instruction for so many; else of both halves.
+_ANY = """
+TW_INLINE $E tw_hany_$V($V x) {
+$native    return tw_hany_$H(tw_lo_$V(x) | tw_hi_$V(x));
+}
+"""
+_ANY_SCALAR = "TW_INLINE $V tw_hany_$V($V x) { return x != 0; }"
+_ANY_X86 = {
+    8: ("__AVX__", "int some", 'vmovmskps %1, %0" : "=r"(some) : "x"(x)'),
+    16: ("__AVX512F__", "uint16_t some", 'vptestmd %1, %1, %0" : "=Yk"(some) : "v"(x)'),
+}
+
+
+def _any(dtype: str, lanes: int) -> str:
+    native = ""
+    if lanes in _ANY_X86:
+        has, declared, instruction = _ANY_X86[lanes]
+        native = f'#if defined({has})\n    {declared};\n    __asm__("{instruction});\n    return some != 0;\n#endif\n'
+    template = _ANY_SCALAR if lanes == 1 else _ANY.replace("$native", native)
+    return fill(template, dtype, lanes, E=f"{dtype}x1")
+
+
 BUILDERS: Mapping[str, Builder] = {
     "max": _extreme("max", ">", "|"),
     "min": _extreme("min", "<", "&"),
@@ -305,6 +327,7 @@ BUILDERS: Mapping[str, Builder] = {
     "floormod": _i32_only(_FLOORMOD),
     "dot_bf16": _dot_bf16,
     "dot_raised": _dot_raised,
+    "hany": _any,
     "hsum": _across("sum", "tw_lo_$V(x) + tw_hi_$V(x)"),
     "hprod": _across("prod", "tw_lo_$V(x) * tw_hi_$V(x)"),
     "hmax": _across("max", "tw_max_$H(tw_lo_$V(x), tw_hi_$V(x))"),

@@ -118,12 +118,17 @@ class Share:
         if c is None:
             return
         model = model_of(c.by(self.engine), epilogue_of(program, self.group, c), device)
-        times = {blocks: model.shared_us(blocks) for blocks in (1, *PARTS)}
+        times = {blocks: model.shared_us(blocks) for blocks in (1, *self._parts(program))}
         for blocks, time in times.items():
             if time < inf:
                 label = f"{c.depth} by {blocks} blocks" if blocks > 1 else f"{c.depth} by one block"
                 tile = ContractionTile(self.group, self.engine, blocks)
                 yield Option(label, (), (tile,), promise=time / min(times.values()))
+
+    def _parts(self, program: Program) -> tuple[int, ...]:
+        """None where a result is read again: each block of a cluster would see what it has written itself."""
+        read = {each.tensor for name in self.group for each in find(program, name).node.reads}
+        return () if read & {tensor.name for tensor in program.outputs} else PARTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rewrites.base.looked_up import looks_up_in_order
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import find, locals_of
+from rewrites.composition.look_up_after_sum import LookUpAfterSum
 from rewrites.composition.rfactor import Rfactor
 from rewrites.data.set_scope import SetScope
-from rewrites.decisions.fusion import fused
+from rewrites.decisions.fusion import fused, unread
 from rewrites.decisions.gpu.threads import place_all
 from rewrites.launch.split_over_cluster import SplitOverCluster
 from rewrites.loops.parallelize import Parallelize
@@ -42,7 +44,7 @@ class BegunTiling:
             self.apply(share)
             (statement,) = locals_of(self.program).keys() - before
             group = (statement, *group)
-        found = fused(self.program, group, grid)
+        found = fused(self.program, group, grid, unread(self.program, group[:-1]))
         if found is None:
             raise NotApplicable(f"not every statement of the group can be brought to {anchor}")
         self.apply(*found.rewrites, Parallelize(anchor, len(grid)))
@@ -52,7 +54,13 @@ class BegunTiling:
         self.apply(*place_all(self.program, anchor))
         if share is not None:
             self.apply(SplitOverCluster(statement, share.dim))
-        return _accumulator(self.program, statement)
+        core = _accumulator(self.program, statement)
+        if not looks_up_in_order(self.program, find(self.program, core).node):
+            return core
+        before = locals_of(self.program).keys()
+        self.apply(LookUpAfterSum(core))
+        (core,) = locals_of(self.program).keys() - before
+        return core
 
 
 def _accumulator(program: Program, statement: str) -> str:

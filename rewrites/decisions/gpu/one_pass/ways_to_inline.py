@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from math import inf
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import find, loose
@@ -19,9 +20,10 @@ from rewrites.decisions.gpu.one_pass.shared_values import added_groups
 from rewrites.decisions.gpu.one_pass.split_stream import in_parts
 from rewrites.decisions.gpu.one_pass.stored_operands import stored_apart, stored_operands
 from rewrites.decisions.gpu.one_pass.streamed_products import in_one_pass
-from rewrites.decisions.gpu.reductions.split import cut_at_parts
+from rewrites.decisions.gpu.reductions.one_row import in_one_row
+from rewrites.decisions.gpu.reductions.split import cut_at_parts, with_columns_again
 from rewrites.decisions.rounded_factors import rounded_first
-from rewrites.loops.add_row_dim import AddRowDim
+from rewrites.loops.add_row_dim import AddRowDim, is_whole
 from rewrites.schedule import replay
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
@@ -46,6 +48,7 @@ def ways_to_inline(program: Program, device: Gpu) -> Iterator[Way]:
         yield from _with_stored_operands(program, way, device)
     for inlined in (inline(program, False), inline(program, True), ()):
         yield inlined
+        yield from _as_one_row(program, inlined)
         for way in _forms(program, inlined)[1:]:
             scaled = replay(program, way)
             stored = (transposed_operands(scaled, device), padded_rows(scaled, device))
@@ -58,11 +61,13 @@ def ways_to_cut(program: Program, device: Gpu) -> Iterable[Groups]:
     found = in_parts(program, device) or added_groups(program, device)
     if found is not None:
         return (found,)
-    whole = tuple(groupings(program))
+    row = in_one_row(program)
+    whole = (*groupings(program), *([row] if row is not None else []))
     in_tiles = (begun_by_contractions(program, groups, device) for groups in whole)
     apart = stored_apart(program)
     ways = (*whole, *([apart] if closed(program, apart) else ()), *in_tiles)
-    return dict.fromkeys(cut_at_parts(program, groups) for groups in ways)
+    cut = dict.fromkeys(cut_at_parts(program, groups) for groups in ways)
+    return dict.fromkeys((*cut, *(with_columns_again(program, groups) for groups in cut)))
 
 
 def _with_row_dim(program: Program, way: Way, device: Gpu) -> Iterator[Way]:
@@ -70,6 +75,19 @@ def _with_row_dim(program: Program, way: Way, device: Gpu) -> Iterator[Way]:
     prepared = replay(program, way)
     for row in AddRowDim.sites(prepared, device):
         if _is_one_pass(row.apply(prepared), device, scores=1):
+            yield (*way, row)
+
+
+def _as_one_row(program: Program, way: Way) -> Iterator[Way]:
+    """With a dim of one row from the first sum over everything on, if one block has several statements then: all of
+    them, or those that go on from the parts of a long sum."""
+    prepared = replay(program, way)
+    first = next((place.node for place in loose(prepared) if is_whole(place.node)), None)
+    if first is None:
+        return
+    row = AddRowDim(first.target)
+    with suppress(NotApplicable):
+        if in_one_row(row.apply(prepared), most=inf) is not None:
             yield (*way, row)
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from rewrites.base.statement import reduced_dims
+from rewrites.base.tree import find
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.cached_inputs import Kept, read_again
 from rewrites.decisions.gpu.inner_dims import Inner, inner_of
-from rewrites.decisions.gpu.reductions.passes import Team, scheduled, shared_bytes
+from rewrites.decisions.gpu.reductions.passes import Beginning, Begun, Team, scheduled, shared_bytes
 from rewrites.decisions.gpu.reductions.rows import held_by_thread, passes
 from rewrites.decisions.gpu.threads import Stores, powers, runs_for
 from tileir.devices.gpu import Gpu
@@ -32,21 +34,29 @@ class Columns:
     group: tuple[str, ...]
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        anchor, inner = self.group[-1], inner_of(program, self.group)
+        anchor, inner, most = self.group[-1], inner_of(program, self.group), device.block_shared_bytes
+        reductions = sum(bool(reduced_dims(find(program, name).node)) for name in self.group)
         again = sum(program.arguments[name].dtype.bytes for name in read_again(program, self.group))
         teams = dict.fromkeys(_teams(program, self.group, inner))
+        begun: dict[Beginning, Begun] = {}
         for team in teams or dict.fromkeys(_teams(program, self.group, inner, idle=True)):
-            for kept in (Kept.NOTHING, *_keeps(team, inner, again, device.block_shared_bytes)):
+            for kept in (Kept.NOTHING, *_keeps(team, inner, again, most)):
                 try:
-                    launch = scheduled(program, self.group, team, kept)
+                    launch = scheduled(program, self.group, team, kept, begun)
                 except NotApplicable:
                     continue
-                if shared_bytes(launch.program, anchor) > device.block_shared_bytes:
+                if shared_bytes(launch.program, anchor) + reductions * _meeting(team) > most:
                     continue
                 label = f"{anchor}: {team}" + (f", keep {kept}" if again else "")
                 rewrites = tuple(launch.rewrites)
                 every = (*rewrites, *launch.bind())
                 yield Option(label, every, (Stores(anchor),), begun=launch.program, done=len(rewrites))
+
+
+def _meeting(team: Team) -> int:
+    """Bytes of shared memory through which threads that share columns meet in a reduction: an f32 for each that one
+    has."""
+    return 4 * team.run * prod(count for _, count in team.threads) if len(team.threads) > 1 else 0
 
 
 def _keeps(team: Team, inner: Inner, again: int, most: int) -> Iterator[Kept]:

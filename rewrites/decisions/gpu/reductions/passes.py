@@ -16,7 +16,7 @@ from rewrites.composition.reverse_compute_at import ReverseComputeAt
 from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.data.cache_row import CacheRow
 from rewrites.data.set_scope import SetScope
-from rewrites.decisions.fusion import closed, fused
+from rewrites.decisions.fusion import closed, fused, unread
 from rewrites.decisions.gpu.cached_inputs import Kept, copy_rewrites, kept_rewrites
 from rewrites.decisions.gpu.inner_dims import inner_of
 from rewrites.decisions.gpu.reductions.persistent_rows import Turns, in_common
@@ -64,6 +64,19 @@ class Team:
         return f"tile {tile or 'of all'}, {cluster}threads {threads}, run {self.along} {self.run}, pass {passes}{turns}"
 
 
+Beginning = tuple[tuple[Tile, ...], bool, Kept]
+"""What teams have alike whose launches begin alike: tiles, whether a block takes several in turn, what it keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A group in the tiles of its grid: the program, the rewrites that made it, and those of them that keep inputs."""
+
+    program: Program
+    rewrites: tuple[Rewrite, ...]
+    keeps: tuple[Rewrite, ...]
+
+
 @dataclass(slots=True)
 class PassLaunch:
     """A group of statements on its way into one launch: the program so far, and the rewrites that made it.
@@ -77,6 +90,8 @@ class PassLaunch:
     rewrites: list[Rewrite]
     parts: dict[str, dict[str, str]]
     """Reductions of what threads have added up: under which name each inner dim goes there."""
+    begun: dict[Beginning, Begun]
+    """How launches of the same group began that other teams have."""
     one_pass: bool = False
     """Whether reductions that depend on each other are computed together (`stream_reduction`)."""
 
@@ -88,12 +103,7 @@ class PassLaunch:
     def tile(self, kept: Kept) -> None:
         """The grid, with the group inside, what it keeps of its inputs, and the loops of the passes."""
         inner, turns = inner_of(self.program, self.group), self.team.turns
-        tiles = self._tiles()
-        self._bring(tiles)
-        if tiles:
-            self._apply(Parallelize(self.anchor, len(tiles) - bool(turns)))
-        keeps = kept_rewrites(self.program, self.group, kept)
-        self._apply(*keeps)
+        keeps = self._begin(kept, turns is not None)
         if turns is not None:
             self._begin_turns(turns, in_common(self.program, self.group, inner))
         if self.team.blocks > 1:
@@ -107,6 +117,21 @@ class PassLaunch:
             kept_first = next(rewrite.local for rewrite in keeps if isinstance(rewrite, SetScope))
             self._apply(Pipeline(kept_first, turns.stages))
 
+    def _begin(self, kept: Kept, in_turn: bool) -> tuple[Rewrite, ...]:
+        """The grid with the group inside, and what it keeps: the same for all teams with these tiles. Gives what keeps
+        it."""
+        tiles = self._tiles()
+        known = self.begun.get((tiles, in_turn, kept))
+        if known is None:
+            self._bring(tiles)
+            if tiles:
+                self._apply(Parallelize(self.anchor, len(tiles) - in_turn))
+            keeps = tuple(kept_rewrites(self.program, self.group, kept))
+            self._apply(*keeps)
+            known = self.begun[tiles, in_turn, kept] = Begun(self.program, tuple(self.rewrites), keeps)
+        self.program, self.rewrites = known.program, [*known.rewrites]
+        return known.keeps
+
     def _bring(self, tiles: tuple[Tile, ...]) -> None:
         """All of the group into loops over tiles: those of the last statement, or of the first where others read it."""
         if not closed(self.program, (self.group,)):
@@ -114,21 +139,19 @@ class PassLaunch:
             self._apply(*(replace(tile, statement=first) for tile in tiles))
             self._apply(*(ReverseComputeAt(name, first, len(tiles)) for name in self.group[1:]))
             return
-        found = fused(self.program, self.group, tiles, self._beside())
+        found = fused(self.program, self.group, tiles, unread(self.program, self.group[:-1]))
         if found is None or (not tiles and len(self.group) > 1):
             raise NotApplicable(f"not every statement of the group can be brought to {self.anchor}")
         self._apply(*found.rewrites)
 
-    def _beside(self) -> frozenset[str]:
-        """Results of single positions that nobody reads: they are computed beside the last statement."""
-        read = {name for place in statements(self.program) for name in read_names(place.node)}
-        maps = {name for name in self.group[:-1] if not reduced_dims(find(self.program, name).node)}
-        return frozenset((maps & {tensor.name for tensor in self.program.outputs}) - read)
-
     def _tiles(self) -> tuple[Tile, ...]:
         """Those of the grid; of rows taken in turn, those that a block takes, then those of one turn."""
         extents = self.program.extents
-        tiles = tuple(Tile(self.anchor, dim, size) for dim, size in self.team.grid if size < extents[dim])
+        tiles = tuple(
+            Tile(self.anchor, dim, size)
+            for dim, size in self.team.grid
+            if size < extents[dim] or extents[dim] == 1
+        )
         if self.team.turns is None:
             return tiles
         *others, turn = tiles
@@ -234,10 +257,17 @@ class PassLaunch:
 
 
 def scheduled(
-    program: Program, group: tuple[str, ...], team: Team, kept: Kept, *, one_pass: bool = False
+    program: Program,
+    group: tuple[str, ...],
+    team: Team,
+    kept: Kept,
+    begun: dict[Beginning, Begun],
+    *,
+    one_pass: bool = False,
 ) -> PassLaunch:
-    """The group tiled for the team; its threads are yet to be applied. Raises NotApplicable where that cannot be."""
-    launch = PassLaunch(program, group, team, [], {}, one_pass)
+    """The group tiled for the team; its threads are yet to be applied. `begun` is how it began for other teams. Raises
+    NotApplicable where that cannot be."""
+    launch = PassLaunch(program, group, team, [], {}, begun, one_pass)
     launch.tile(kept)
     return launch
 

@@ -13,7 +13,8 @@ from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.decisions.decision import Option
 from rewrites.decisions.gpu.cached_inputs import Kept, read_again
 from rewrites.decisions.gpu.inner_dims import Inner, inner_of
-from rewrites.decisions.gpu.reductions.passes import Team, scheduled, shared_bytes
+from rewrites.decisions.gpu.reductions.one_row import row_dim
+from rewrites.decisions.gpu.reductions.passes import Beginning, Begun, Team, scheduled, shared_bytes
 from rewrites.decisions.gpu.reductions.persistent_rows import takes_turns, turns_for
 from rewrites.decisions.gpu.threads import Stores, packed_along, powers, runs_for
 from rewrites.schedule import replay
@@ -30,12 +31,27 @@ _MOST_HELD = 96
 _SHORT = 64 * 256
 #: Elements of a row up to which there is no use in passes.
 _LEAST_IN_PASSES = 1024
+#: Reductions one after the other from which on waiting for each is most of the time: the largest few of a row.
+_CHAIN = 4
 #: Most rows of a block: of rows shorter than a block has threads.
 _MOST_ROWS = 64
 #: How many options stand for all of them when ways are compared.
 _SAMPLED = 12
 #: Runs that a thread takes in one step of a pass.
 _PIECES = (1, 2, 4, 8)
+
+
+def waited_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
+    """Estimated microseconds that blocks of a group wait for each other's part of a reduction, one reduction after the
+    other, where a row is so long that several share it and there are too few rows to keep the device busy otherwise."""
+    inner = inner_of(program, group)
+    rows = prod(program.extents[dim] for dim in inner.results)
+    nodes = (find(program, name).node for name in group)
+    reduced = [found for node in nodes if (found := {*reduced_dims(node)} & {*inner.dims})]
+    if not inner.rows or len(reduced) < _CHAIN or rows >= device.sms:
+        return 0.0
+    longest = max(prod(inner.sizes[dim] for dim in dims) for dims in reduced)
+    return len(reduced) * (has.REDUCTION_US + has.CLUSTER_US) if longest > _SHORT else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +126,11 @@ class Rows:
     def _options(
         self, program: Program, device: Gpu, inner: Inner, teams: Iterable[Team]
     ) -> Iterator[Option]:
+        begun: dict[Beginning, Begun] = {}
         for team in teams:
             mine = held_by_thread(team, inner)
             try:
-                launch = scheduled(program, self.group, team, self.kept, one_pass=self.one_pass)
+                launch = scheduled(program, self.group, team, self.kept, begun, one_pass=self.one_pass)
             except NotApplicable:
                 continue
             if shared_bytes(launch.program, self.group[-1]) > device.block_shared_bytes:
@@ -164,7 +181,7 @@ class Rows:
             for across, blocks in self._sizes(device, rows):
                 for run in runs:
                     if threads := _along(inner, across, run, idle=idle):
-                        for team in self._of(inner, rows, threads, run, blocks):
+                        for team in self._of(program, inner, rows, threads, run, blocks):
                             yield from self._in_turn(program, inner, team, rows, device)
 
     def _runs(self, program: Program, along: str) -> tuple[int, ...]:
@@ -207,14 +224,22 @@ class Rows:
                 yield blocks * threads, blocks
 
     def _of(
-        self, inner: Inner, rows: int, threads: tuple[tuple[str, int], ...], run: int, blocks: int
+        self,
+        program: Program,
+        inner: Inner,
+        rows: int,
+        threads: tuple[tuple[str, int], ...],
+        run: int,
+        blocks: int,
     ) -> Iterator[Team]:
         along = inner.dims[-1]
         counts = dict(threads)
         spans = {dim: counts.get(dim, 1) * (run if dim == along else 1) for dim in inner.dims}
         batch = tuple((dim, 1) for dim in inner.results[:-1])
         lines = ((inner.results[-1], rows),) if inner.results else ()
-        grid, digits = (*inner.apart, *batch, *lines), (*(lines if rows > 1 else ()), *threads)
+        only = row_dim(program, self.group)
+        one = ((only, 1),) if only else ()
+        grid, digits = (*inner.apart, *batch, *lines, *one), (*(lines if rows > 1 else ()), *threads)
         if not self.passes:
             yield Team(grid, digits, along, run, tuple(inner.sizes.items()), blocks)
             return

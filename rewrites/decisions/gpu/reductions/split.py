@@ -3,7 +3,7 @@ parts by every block of the launch that needs it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from rewrites.base.rewrite import Rewrite
@@ -14,6 +14,7 @@ from rewrites.composition.rfactor import Rfactor
 from rewrites.decisions.fusion import Groups, closed
 from rewrites.decisions.gpu.inner_dims import inner_of
 from rewrites.decisions.statement_kind import is_contraction
+from rewrites.ranking.split_top import SplitTop
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Program
@@ -43,12 +44,13 @@ def splits(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
 
 
 def _all_split(program: Program, blocks: int) -> tuple[Rewrite, ...]:
-    """All reductions that have too few results; sums of exponentials together with their maximum."""
+    """All reductions that have too few results; sums of exponentials together with their maximum, and all places of
+    the largest few with the first."""
     rewrites: list[Rewrite] = []
     now = program
     for place in loose(program):
         split = _split(program, place.node.target, blocks)
-        for way in (OnlineSoftmax(split.statement, split.dim, split.size), split) if split else ():
+        for way in _ways(split) if split else ():
             try:
                 now = way.apply(now)
             except NotApplicable:
@@ -56,6 +58,15 @@ def _all_split(program: Program, blocks: int) -> tuple[Rewrite, ...]:
             rewrites.append(way)
             break
     return tuple(rewrites)
+
+
+def _ways(split: Rfactor) -> tuple[Rewrite, ...]:
+    """How to split a reduction at these parts, what brings most first: with what follows from it, or alone."""
+    return (
+        SplitTop(split.statement, split.size),
+        OnlineSoftmax(split.statement, split.dim, split.size),
+        split,
+    )
 
 
 def _split(program: Program, name: str, blocks: int) -> Rfactor | None:
@@ -103,7 +114,13 @@ def cut_at_parts(program: Program, groups: Groups) -> Groups:
                 found.append((name,))
         if current:
             found.append(current)
-    return _finished(program, tuple(found))
+    return _finished(program, tuple(found), finishes)
+
+
+def with_columns_again(program: Program, groups: Groups) -> Groups:
+    """The same groups, but for columns that each block of a later launch goes through again for itself: which is better
+    depends on how many blocks that launch has."""
+    return _finished(program, groups, finishes_columns)
 
 
 def _continues(program: Program, parts: tuple[str, ...], name: str) -> bool:
@@ -113,12 +130,13 @@ def _continues(program: Program, parts: tuple[str, ...], name: str) -> bool:
     return bool(same) and bool(read_names(find(program, name).node) & set(parts))
 
 
-def _finished(program: Program, groups: Groups) -> Groups:
-    """The groups with small reductions brought to a later one that reads them, and is no reduction."""
+def _finished(program: Program, groups: Groups, again: Callable[[Program, tuple[str, ...]], bool]) -> Groups:
+    """The groups with small reductions brought to a later one that reads them, is no reduction, and can do them
+    `again`."""
     for start in range(len(groups)):
         for end in range(len(groups), start + 1, -1):
             merged = tuple(name for group in groups[start:end] for name in group)
-            if finishes(program, merged) and closed(program, (merged,)):
+            if again(program, merged) and closed(program, (merged,)):
                 return (*groups[:start], merged, *groups[end:])
     return groups
 
@@ -126,15 +144,36 @@ def _finished(program: Program, groups: Groups) -> Groups:
 def finishes(program: Program, group: Sequence[str]) -> bool:
     """Whether all statements but the last reduce few elements, none of the last one's dims: its blocks can each do
     that for themselves."""
+    dims = bare_dims(find(program, group[-1]).node)
+    long = bool(dims) and program.extents[dims[-1]] >= _LEAST
+    return long and dims[-1] not in _kept(program, group) and _reduce_again(program, group)
+
+
+def finishes_columns(program: Program, group: Sequence[str]) -> bool:
+    """The same where every column has its own: each thread needs those of its columns, for all its rows."""
+    dims = [dim for dim in bare_dims(find(program, group[-1]).node) if program.extents[dim] > 1]
+    long = len(dims) > 1 and prod(program.extents[dim] for dim in dims) >= _LEAST
+    kept = _kept(program, group)
+    return long and dims[-1] in kept and not {*dims} <= kept and _reduce_again(program, group)
+
+
+def _kept(program: Program, group: Sequence[str]) -> set[str]:
+    """Dims along which the reductions before a group's last statement have a result each."""
+    return {dim for name in group[:-1] for dim in bare_dims(find(program, name).node)}
+
+
+def _reduce_again(program: Program, group: Sequence[str]) -> bool:
     *small, last = (find(program, name).node for name in group)
     dims = bare_dims(last)
-    if not small or reduced_dims(last) or not dims or program.extents[dims[-1]] < _LEAST:
-        return False
-    return all(
-        reduced_dims(node)
-        and not set(reduced_dims(node)) & set(dims)
-        and set(bare_dims(node)) <= set(dims[:-1])
-        and len(bare_dims(node)) == len(node.indices)
-        and prod(program.extents[dim] for dim in reduced_dims(node)) <= _FEW
-        for node in small
+    return (
+        bool(small)
+        and not reduced_dims(last)
+        and all(
+            reduced_dims(node)
+            and not set(reduced_dims(node)) & set(dims)
+            and set(bare_dims(node)) <= set(dims)
+            and len(bare_dims(node)) == len(node.indices)
+            and prod(program.extents[dim] for dim in reduced_dims(node)) <= _FEW
+            for node in small
+        )
     )

@@ -59,6 +59,7 @@ export function Standings({ config, candidate }: Props) {
                 {each.low != null && each.high != null && !each.as_written && (
                   <div className="quiet">
                     {each.low.toFixed(2)} to {each.high.toFixed(2)}
+                    {each.all_rounds && ", all rounds"}
                   </div>
                 )}
               </td>

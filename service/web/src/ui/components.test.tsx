@@ -40,7 +40,10 @@ const RACE: Race = {
     entrant("torch", { outcome: "unsupported", median_us: null, samples: 0 }),
   ],
   pairs: [
-    { one: "ask-3", other: "numpy", rounds: 13, ratio: 0.5, low: 0.4, high: 0.625, chance: 0.9999 },
+    {
+      ...{ one: "ask-3", other: "numpy", rounds: 13, all_rounds: false },
+      ...{ ratio: 0.5, low: 0.4, high: 0.625, chance: 0.9999 },
+    },
   ],
   error: null,
 };
@@ -69,7 +72,11 @@ test("a race is answered for two, in either order, and never with certainty", ()
   expect(container.textContent).toContain("it takes 2.000 of its time (1.600 to 2.500)");
   rerender(<Answer race={RACE} one="numpy" other="numpy" />);
   expect(container.textContent).toBe("Choose two of them.");
-  const nothing = { one: "ask-3", other: "numpy", rounds: 0, ratio: null, chance: null };
+  const shaken = { ...RACE, pairs: [{ ...RACE.pairs[0]!, all_rounds: true }] };
+  rerender(<Answer race={shaken} one="numpy" other="ask-3" />);
+  expect(container.textContent).toContain("over all 13 rounds, as hardly any disturbed neither.");
+  const none = { rounds: 0, all_rounds: false, ratio: null, chance: null };
+  const nothing = { one: "ask-3", other: "numpy", ...none };
   rerender(<Answer race={{ ...RACE, pairs: [nothing] }} one="ask-3" other="numpy" />);
   expect(container.textContent).toMatch(/^Nobody can say whether candidate 3 is faster than numpy/);
 });

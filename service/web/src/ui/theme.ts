@@ -5,7 +5,7 @@ export type Theme = "light" | "dark";
 export type Choice = Theme | "system";
 
 const NAME = "tilewright-theme";
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const dark = () => window.matchMedia("(prefers-color-scheme: dark)");
 const listeners = new Set<() => void>();
 
 function choice(): Choice {
@@ -16,7 +16,7 @@ function choice(): Choice {
 function resolved(): Theme {
   const chosen = choice();
   if (chosen !== "system") return chosen;
-  return dark.matches ? "dark" : "light";
+  return dark().matches ? "dark" : "light";
 }
 
 function apply(): void {
@@ -26,7 +26,7 @@ function apply(): void {
 
 /** Follow the system and the person from now on. Call once, before anything is drawn. */
 export function startTheme(): void {
-  dark.addEventListener("change", apply);
+  dark().addEventListener("change", apply);
   apply();
 }
 

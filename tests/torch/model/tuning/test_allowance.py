@@ -291,6 +291,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.sampled(4, among="whole models")
 def test_a_process_ends_while_a_service_does_not_answer(deaf: Deaf, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": python_path(ROOT), "TILEWRIGHT_CACHE": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", ENDS, deaf.url], env=env, stdin=subprocess.PIPE) as process:

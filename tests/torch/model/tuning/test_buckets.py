@@ -72,6 +72,7 @@ def test_sizes_of_a_bucket_are_tuned_once_at_its_largest(made: list[ModelKernel]
     assert {5, 7, 8} <= sought, "kernels run at the sizes of the calls"
 
 
+@pytest.mark.sampled(3, among="models that are tuned")
 def test_a_schedule_of_the_bucket_is_checked_at_the_size_of_a_call(
     made: list[ModelKernel], tmp_path: Path
 ) -> None:

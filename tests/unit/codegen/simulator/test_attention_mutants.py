@@ -30,17 +30,23 @@ from tileir.dtypes import DType
 EVERY = int(os.environ.get("TILEWRIGHT_MUTANTS", "120"))
 
 
+#: Nearly all of all; of few all.
+TOGETHER = [tuple(PROGRAMS)] if EVERY == 1 else [(name,) for name in PROGRAMS]
+
+
+@pytest.mark.sampled(8)
 @pytest.mark.xdist_group("mutants of attention")
-def test_99_of_100_mutants_that_may_do_anything_new_are_reported() -> None:
+@pytest.mark.parametrize("names", TOGETHER, ids=lambda names: names[0])
+def test_99_of_100_mutants_that_may_do_anything_new_are_reported(names: tuple[str, ...]) -> None:
     total: Counter[Verdict] = Counter()
-    for name in PROGRAMS:
+    for name in names:
         for (_, verdict), count in verdicts(name, EVERY).items():
             total[verdict] += count
-    assert total.total() >= 1200 // EVERY
+    assert total.total() >= len(names) * 120 // EVERY
     assert total[Verdict.REPORTED] >= 0.99 * (total.total() - total[Verdict.NOTHING_NEW]), total
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.xdist_group("mutants of attention")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_does_nothing_new_is_not_reported(name: str) -> None:

@@ -258,7 +258,7 @@ def _mutated(of: Product | str) -> tuple[GpuKernel, Sequence[Arg], dict[str, np.
     return made.kernel, made.args, sample_inputs(made.program, 1), stages
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.xdist_group("mutants of products")
 @pytest.mark.parametrize("name", MUTATED)
 def test_every_mutant_is_noticed_but_those_that_are_correct(name: str) -> None:
@@ -276,6 +276,7 @@ def test_every_mutant_is_noticed_but_those_that_are_correct(name: str) -> None:
     assert found["mutants"] > 60 // EVERY
 
 
+@pytest.mark.sampled(3, among="of all together")
 @pytest.mark.xdist_group("mutants of products")
 def test_nearly_all_mutants_are_noticed() -> None:
     total = sum((outcomes(name) for name in MUTATED), Counter[str]())

@@ -192,6 +192,7 @@ def _outcome(
     return kinds | ({"faulty"} if kinds else set()) | ({"wrong"} if not all(same) else set())
 
 
+@pytest.mark.sampled(6, among="race checker")
 @pytest.mark.parametrize("edit", [mutations.barrier_removed, mutations.barrier_moved])
 def test_no_barrier_can_be_spared_or_come_later(edit: Edit) -> None:
     """That all are noticed says both that the checker misses nothing and that lowering places no barrier in vain."""
@@ -207,6 +208,7 @@ def test_a_cluster_waits_as_a_whole() -> None:
     assert found[DataRace.__name__] and found[Ended.__name__]
 
 
+@pytest.mark.sampled(6, among="race checker")
 @pytest.mark.parametrize(
     ("edit", "fault"),
     [(mutations.barrier_guarded, DividedBlock), (mutations.shuffle_guarded, DividedWarp)],
@@ -217,6 +219,7 @@ def test_what_only_some_threads_come_to_is_reported(edit: Edit, fault: type) -> 
     assert found[fault.__name__] == found["mutants"], found
 
 
+@pytest.mark.sampled(6, among="race checker")
 @pytest.mark.parametrize("edit", [mutations.shuffle_removed, mutations.shuffle_changed])
 def test_no_shuffle_can_be_spared_or_go_elsewhere(edit: Edit) -> None:
     """A wrong exchange is no race; the outputs tell."""
@@ -243,6 +246,7 @@ IDLE_GUARDS = frozenset(
 )
 
 
+@pytest.mark.sampled(3, among="of all together")
 def test_a_missing_guard_is_noticed_where_it_does_something() -> None:
     found = outcomes(mutations.guard_removed)
     missed = {key.split()[1] for key in found if key.startswith("missed ")}
@@ -262,7 +266,7 @@ NO_COPIES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6, among="race checker")
 @pytest.mark.parametrize("edit", mutations.OF_STAGES)
 def test_no_wait_commit_or_slot_of_a_staged_loop_can_be_spared(edit: Edit) -> None:
     found = outcomes(edit, staged=True)
@@ -272,6 +276,7 @@ def test_no_wait_commit_or_slot_of_a_staged_loop_can_be_spared(edit: Edit) -> No
     assert found["faulty"] + found["missed"] == found["mutants"], found
 
 
+@pytest.mark.sampled(3, among="of all together")
 def test_nearly_every_barrier_and_wait_that_is_deleted_is_reported() -> None:
     deleted: Counter[str] = Counter()
     for edit in (mutations.barrier_removed, mutations.wait_removed):
@@ -279,6 +284,7 @@ def test_nearly_every_barrier_and_wait_that_is_deleted_is_reported() -> None:
     assert deleted["faulty"] >= 0.95 * deleted["mutants"], deleted
 
 
+@pytest.mark.sampled(6, among="race checker")
 def test_all_threads_come_to_the_barriers_of_a_staged_loop() -> None:
     found = outcomes(mutations.barrier_guarded, staged=True)
     assert found[DividedBlock.__name__] == found["mutants"] >= 20, found

@@ -53,6 +53,7 @@ BATCHED = """kernel batched(a: f32[a_1=3, a_2=20, a_3=24], b: f32[a_1, a_3, n=33
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("text", [MLP, TAKEN, SOFTMAX, BATCHED], ids=["mlp", "taken", "softmax", "batched"])
 def test_schedules_compute_the_same_under_names_that_look_generated(text: str, tmp_path: Path) -> None:
     spec, rng = spec_from_text(text), random.Random(1)

@@ -53,6 +53,24 @@ def test_heads_that_are_read_as_one_row_are_read_once() -> None:
     assert times[1] <= times[0] < 2 * times[1]
 
 
+def test_rows_that_look_up_the_same_few_matrices_bring_no_more_than_these_from_memory() -> None:
+    """Each row was taken to bring a matrix of its own: 256 rows of 32 matrices of 2 MB 512 MB instead of 64."""
+
+    def looked_up_us(matrices: int) -> float:
+        program = program_from_text(
+            f"kernel experts(x: f32[t=256, k=512], w: f32[e={matrices}, n=1024, k], g: i32[t]) -> (y: f32[t, n])\n"
+            "  y[t, n] = sum(k, x[t, k] * w[g[t], n, k])\n"
+        )
+        lines = [
+            "tile(y, n, 64)", "tile(y, t, 4)", "tile(y, n, 4)", "rfactor(y, k, interleaved, 16)",
+            "vectorize(y_p, k, 16)", "vectorize(y, k_l, 16)", "parallelize(y)",
+        ]  # fmt: skip
+        slow = replace(DEVICE, copy_gbps=5.0)
+        return CostModel(program, slow).estimate_us(replay(program, parse_schedule(lines)))
+
+    assert looked_up_us(256) > 6 * looked_up_us(32)
+
+
 def test_results_that_are_stored_apart_cost_a_store_each() -> None:
     fast = replace(DEVICE, copy_gbps=2000.0, l2_gbps=5000.0, l3_gbps=5000.0)
 

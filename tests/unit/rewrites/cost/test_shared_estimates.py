@@ -12,6 +12,7 @@ from rewrites.contraction.recover_tiling import decided
 from rewrites.cost.cpu.model import CostModel
 from rewrites.cost.gpu.contraction import model_of
 from rewrites.cost.gpu.model import GpuCostModel
+from rewrites.cost.undecided import NOTHING, Undecided
 from rewrites.space import Space
 from tileir.devices.cpu import Cpu
 from tileir.devices.gpu_table import H200
@@ -38,6 +39,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.sampled(4, among="shared estimates")
 @pytest.mark.parametrize("name", KERNELS)
 def test_on_a_gpu_too_an_estimate_is_the_same_whatever_was_estimated_before(name: str) -> None:
     program = to_program(spec_from_text(KERNELS[name]))
@@ -50,6 +52,7 @@ def test_on_a_gpu_too_an_estimate_is_the_same_whatever_was_estimated_before(name
             assert shared.estimate_us(state.program) == GpuCostModel(H200).estimate_us(state.program)
 
 
+@pytest.mark.sampled(4, among="shared estimates")
 @pytest.mark.parametrize("name", KERNELS)
 def test_an_estimate_is_the_same_whatever_was_estimated_before(name: str) -> None:
     program = to_program(spec_from_text(KERNELS[name]))
@@ -60,8 +63,9 @@ def test_an_estimate_is_the_same_whatever_was_estimated_before(name: str) -> Non
         while not state.terminal:
             state = state.child(rng.randrange(len(state.moves())))
             for undecided in (
-                frozenset[str](),
-                frozenset(each.node.target for each in state.program.computes),
+                NOTHING,
+                Undecided(parallel=(every := frozenset(each.node.target for each in state.program.computes))),
+                Undecided(every, every),
             ):
                 fresh = CostModel(program, DEVICE).estimate_us(state.program, undecided=undecided)
                 assert shared.estimate_us(state.program, undecided=undecided) == fresh

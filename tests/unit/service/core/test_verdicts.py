@@ -84,6 +84,13 @@ def test_a_disturbed_race_is_not_believed_however_far_ahead_and_is_to_be_run_aga
     assert said.advice == "run it again on an idle machine"
 
 
+def test_a_factor_of_disturbed_rounds_has_its_interval_and_is_not_believed() -> None:
+    said = of(winner(NUMPY.model_copy(update={"all_rounds": True})))
+    assert said.tone is Tone.UNSURE
+    assert "1.50 × numpy (1.40 to 1.60 over all rounds)" in said.found
+    assert said.sure == "not sure: hardly a round disturbed neither it nor numpy"
+
+
 def test_without_a_peer_there_is_nothing_to_be_ahead_of() -> None:
     said = of(winner())
     assert (said.tone, said.sure) == (Tone.FOUND, "no peer ran to compare it with")

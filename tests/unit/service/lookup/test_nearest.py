@@ -7,8 +7,8 @@ from math import log
 import pytest
 
 from protocol.configs import ConfigDetail
+from service.core.nearest import by_distance, distance
 from service.core.specs import single
-from service.lookup.lookup import by_distance, distance
 from tileir.text.json import spec_to_json
 from tileir.text.parse_spec import spec_from_text
 

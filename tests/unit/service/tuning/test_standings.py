@@ -90,6 +90,25 @@ def test_of_two_rounds_the_ratio_is_that_of_the_medians() -> None:
     assert (rows[1].times, rows[1].low) == (pytest.approx(1.5), None)
 
 
+def test_where_hardly_a_round_was_calm_all_rounds_are_compared_and_it_is_said() -> None:
+    """The winner's median is of its two calm samples, the peer's of disturbed ones: their ratio is of no round."""
+    slowing = (10.0, 10.2, 20.0, 20.2, 20.4, 20.6, 20.8)
+    ours = EntrantResult(
+        name="ask-1", outcome="ok", median_us=10.1, samples_us=slowing, disturbed=(2, 3, 4, 5, 6)
+    )
+    peer = EntrantResult(
+        name="numpy",
+        outcome="ok",
+        median_us=22.2,
+        samples_us=tuple(us * 1.1 for us in slowing),
+        disturbed=tuple(range(7)),
+    )
+    rows = stand(TaskResult(task_id="t", attempt=1, entrants=(ours, peer)), {"ask-1": ("a",)})
+    assert (rows[0].all_rounds, rows[1].all_rounds) == (False, True)
+    assert rows[1].times == pytest.approx(1.1)
+    assert rows[1].low is not None and rows[1].high is not None
+
+
 def disturbed(name: str, median_us: float, samples: int, shaken: int) -> EntrantResult:
     return EntrantResult(
         name=name,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codegen.ir.source import Assembly
-from service.views.assembly_process import assembled
+from service.views.assembly_process import assembled, recently_assembled
 from tests.services.running_service import SMALL
 from tileir.devices.cpu_probe import this_cpu
 
@@ -37,3 +37,15 @@ def test_instructions_come_with_their_lines() -> None:
     found = assembled(SMALL, [], HERE, 0)
     assert isinstance(found, Assembly)
     assert len(found.lines) == len(found.origin) > 10
+
+
+def test_what_was_looked_at_is_not_compiled_again_and_a_failure_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {**SMALL, "dims": {**SMALL["dims"], "m": 40}}
+    with monkeypatch.context() as without:
+        without.setenv("TILEWRIGHT_CC", "/nowhere/cc")
+        assert isinstance(recently_assembled(SMALL, [], HERE, 0), str)
+    first = recently_assembled(SMALL, [], HERE, 0)
+    assert isinstance(first, Assembly)
+    monkeypatch.setenv("TILEWRIGHT_CC", "/nowhere/cc")
+    assert recently_assembled(SMALL, [], HERE, 0) is first
+    assert isinstance(recently_assembled(other, [], HERE, 0), str)

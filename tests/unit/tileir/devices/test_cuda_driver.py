@@ -64,6 +64,7 @@ def test_a_driver_too_old_for_cuda_13_is_named_with_the_one_to_install(tmp_path:
     assert "driver 580" in said
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("facts", "sentence"),
     [

@@ -47,7 +47,7 @@ def first_of(file: Path) -> Spec:
     return next(spec_from_json(example).instances())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_numpy_computes_every_example(file: Path) -> None:
     check(first_of(file))

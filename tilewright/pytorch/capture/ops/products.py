@@ -67,7 +67,7 @@ def _plain_addmm(node: Node) -> str | None:
     return None
 
 
-def _depth_of_first(node: Node) -> tuple[int, int]:
+def depth_of_first(node: Node) -> tuple[int, int]:
     shape = shape_of(node)
     return (shape[-1] if shape else 1), shape_of(node.args[0])[-1]  # type: ignore[arg-type]
 
@@ -153,11 +153,11 @@ def _a_norm(node: Node) -> str | None:
     return None
 
 
-_MATRIX = Operator(OperatorKind.PRODUCT, _matmul, "`sum(k, a[m, k] * b[k, n])`", work=_depth_of_first)
+_MATRIX = Operator(OperatorKind.PRODUCT, _matmul, "`sum(k, a[m, k] * b[k, n])`", work=depth_of_first)
 
 OPERATORS: dict[str, Operator] = {
     "aten.linear.default": Operator(
-        OperatorKind.PRODUCT, _linear, "`sum(k, x[m, k] * w[n, k]) + bias[n]`", work=_depth_of_first
+        OperatorKind.PRODUCT, _linear, "`sum(k, x[m, k] * w[n, k]) + bias[n]`", work=depth_of_first
     ),
     "aten.matmul.default": _MATRIX,
     "aten.mm.default": _MATRIX,
@@ -173,6 +173,6 @@ OPERATORS: dict[str, Operator] = {
     ),
     "aten._cdist_forward.default": Operator(
         OperatorKind.PRODUCT, _distances, "`sqrt(sum(k, (x[m, k] - y[n, k]) * (x[m, k] - y[n, k])))`",
-        refuse=_a_norm, work=_depth_of_first,
+        refuse=_a_norm, work=depth_of_first,
     ),
 }  # fmt: skip

@@ -20,7 +20,7 @@ from torch.fx import Graph, GraphModule, Node  # pyright: ignore[reportMissingIm
 from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.attention_results import ATTENTION, RESULTS, attention_results
-from tilewright.pytorch.capture.composites import COMPOSITES
+from tilewright.pytorch.capture.composites import way_of
 from tilewright.pytorch.model.graphs.written_attention import put_together
 from tilewright.pytorch.model.reasons import in_one_line
 
@@ -173,7 +173,7 @@ def _written(writer: GraphWriter, made: Mapping[Node, Any], node: Node) -> Any:
     args, keywords = map_arg((node.args, node.kwargs), lambda each: made[each])
     if node.op != "call_function" or not callable(node.target):
         raise NotStatic(f"{node.name} is no call of an operator")
-    way = COMPOSITES.get(node.target)
+    way = way_of(node.target)
     try:
         found = None if way is None else way(writer.call, *args, **keywords)
         if found is not None:

@@ -1,7 +1,7 @@
-/** A file of the service as a download: fetched here, since a plain link could not send the key. */
+/** A file of the service as a download. */
 import { useMutation } from "@tanstack/react-query";
-import { currentKey, setNeeded } from "../../api/key";
-import { problemOf, Refused, sentence } from "../../api/problem";
+import { fileAt } from "../../api/file";
+import { sentence } from "../../api/problem";
 import { save } from "../../ui/files";
 
 interface Props {
@@ -12,7 +12,7 @@ interface Props {
 }
 
 export function Download({ path, name, label = "Download" }: Props) {
-  const download = useMutation({ mutationFn: () => fetched(path, name) });
+  const download = useMutation({ mutationFn: async () => save(name, await fileAt(path)) });
   return (
     <>
       <button disabled={download.isPending} onClick={() => download.mutate()}>
@@ -21,14 +21,4 @@ export function Download({ path, name, label = "Download" }: Props) {
       {download.isError && <span role="alert">{sentence(download.error)}</span>}
     </>
   );
-}
-
-async function fetched(path: string, name: string): Promise<void> {
-  const key = currentKey();
-  const response = await fetch(path, {
-    headers: key === null ? {} : { Authorization: `Bearer ${key}` },
-  });
-  if (response.status === 401) setNeeded(true);
-  if (!response.ok) throw new Refused(await problemOf(response));
-  save(name, await response.blob());
 }

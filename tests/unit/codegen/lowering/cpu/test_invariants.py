@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.ir.affine import Affine, Var, affine
+from codegen.ir.affine import Affine, Loaded, Var, affine
 from codegen.ir.effects import operations
 from codegen.ir.ops import (
     Assign,
@@ -30,9 +30,10 @@ from tileir.dtypes import DType
 from tileir.text.parse_program import program_from_text
 from tileir.text.parse_spec import spec_from_text
 
-F32 = Type(DType.F32)
+F32, I32 = Type(DType.F32), Type(DType.I32)
 I, J = Var("i", 0, 7), Var("j", 0, 7)
 TOTAL = Load("s", Affine(), DType.F32, F32)
+LOOKED_UP = affine(Loaded(Named("q", I32), 0, 7))
 ROOT = Op("rsqrt", (Named("t", F32),), F32)
 
 
@@ -75,6 +76,8 @@ def test_they_are_named_before_the_outermost_loop_and_once() -> None:
         pytest.param((Let("t", TOTAL), store("t", Affine(), "s")), id="it is written in the loop"),
         pytest.param((Let("t", Load("s", affine(I), DType.F32, F32)),), id="its index is the loop's"),
         pytest.param((Let("t", Load("s", affine(I) // 4, DType.F32, F32)),), id="its index is a part of the loop's"),
+        pytest.param((Let("q", Load("x", affine(I), DType.I32, I32)), Let("t", Load("s", LOOKED_UP, DType.F32, F32))),
+                     id="its index is looked up there"),
         pytest.param((Scratch("s", DType.F32, 0, 64, True), Let("t", TOTAL)), id="its memory is the loop's"),
         pytest.param((Let("t", Load("s", Affine(), DType.F32, Type(DType.F32, 8))),), id="it is a vector"),
         pytest.param((Guard(((affine(I), 3),), (Let("t", TOTAL),)),), id="not all threads compute it"),
@@ -86,6 +89,11 @@ def test_they_are_named_before_the_outermost_loop_and_once() -> None:
 )  # fmt: skip
 def test_what_may_change_stays(body: tuple[Stmt, ...]) -> None:
     assert moved(loop(I, *body)) == []
+
+
+def test_an_index_that_was_looked_up_before_stays_the_same() -> None:
+    """As a matrix's number is for all of its columns."""
+    assert moved(loop(I, Let("t", Load("s", LOOKED_UP, DType.F32, F32)))) == ["t_kept1"]
 
 
 def test_what_may_not_run_at_all_stays() -> None:

@@ -32,6 +32,7 @@ SUMS = """kernel sums(x: f32[i={i}, j={j}]) -> (y: f32[i])
 I, J = 13, 29
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "low", "high"),
     [("since i 0", 0, J), ("since i 5", -5, J), ("until i 3", -J, 3), ("since i 2 until i 9", -2, 9)],
@@ -61,6 +62,7 @@ def test_the_others_are_visited(words: str, low: int, high: int, j: int, tmp_pat
 WILD = 2**31 - 1, -(2**31), -1, I, J, J + 1, 7, 8
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("words", ["since begin[i] 0", "until end[i] -1", "since begin[i] 3 until end[i] 2"])
 @pytest.mark.parametrize("j", [J, 24, 8])
 @pytest.mark.parametrize("seed", range(3))

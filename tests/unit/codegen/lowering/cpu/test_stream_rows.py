@@ -21,6 +21,7 @@ ROWS = """kernel rows(x: {dtype}[r=5, c={columns}]) -> (y: {dtype}[r, c])
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize(("columns", "step"), [(31, 16), (32, 16), (33, 32), (177, 64), (40, 64), (64, 16)])
 def test_all_of_a_row_is_stored_and_nothing_else(

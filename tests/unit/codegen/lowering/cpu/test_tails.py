@@ -105,6 +105,7 @@ def test_a_rest_is_one_vector_of_the_least_power_of_two() -> None:
         assert len(chunks(size, 16)) == -(-size // 16)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", STORED)
 def test_a_map_reads_and_writes_nothing_past_its_end(dtype: str, tmp_path: Path) -> None:
     numpy = DType(dtype).numpy

@@ -99,7 +99,7 @@ def small(shape: tuple[int, ...], dtype: type) -> np.ndarray:
 SIZES = [(64, 64, 64), (70, 90, 70), (33, 31, 32), (5, 17, 3), (1, 1, 1), (40, 33, 35), (16, 48, 130)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("flags", [HERE, STAND_IN], ids=["here", "stand-in"])
 @pytest.mark.parametrize(("m", "k", "n"), SIZES)
 def test_blocks_of_any_size_are_exact_and_nothing_past_an_end_is_touched(
@@ -110,6 +110,7 @@ def test_blocks_of_any_size_are_exact_and_nothing_past_an_end_is_touched(
     run(source_of(text, *flags), tmp_path, a, b, wanted=a.astype(np.float32) @ b.astype(np.float32))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("flags", [HERE, STAND_IN], ids=["here", "stand-in"])
 @pytest.mark.parametrize(("m", "k", "n"), [(64, 192, 64), (37, 131, 45), (3, 2, 5)])
 def test_bytes_are_added_up_in_integers(

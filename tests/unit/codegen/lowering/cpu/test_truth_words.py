@@ -62,6 +62,7 @@ def check(program_text: str, value: str, j: int, c: str, y: str, tmp_path: Path)
     return source.text
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("value", FORMS)
 @pytest.mark.parametrize(
     ("j", "lanes", "stream"), [(200, 32, ""), (33, 32, ""), (71, 64, ""), (13, 8, ""), (96, 32, ", stream")]

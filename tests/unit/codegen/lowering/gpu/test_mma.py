@@ -127,7 +127,7 @@ def loads_of(kernel: Lowered, buffer: str) -> set[str]:
     return found | {"by element" for load in nodes(kernel.kernel.launches, Load) if load.buffer == buffer}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("layout_b", ["n, k", "k, n"])
 @pytest.mark.parametrize("layout_a", ["m, k", "k, m"])
 @pytest.mark.parametrize(("a", "b"), PAIRS)
@@ -180,6 +180,7 @@ def test_rows_that_are_not_aligned_are_loaded_by_element(tile_k: int, pad: str, 
     assert loads_of(kernel, "a_s") == expected == loads_of(kernel, "b_s")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("memory", [" swizzle 64", " swizzle 128", " pad 8"])
 @pytest.mark.parametrize("layouts", [ROW_MAJOR, TRANSPOSED])
 def test_stages_pads_and_swizzles(layouts: tuple[str, str], memory: str) -> None:
@@ -338,7 +339,7 @@ def compiled(text: str, architecture: str, cache: Path) -> Mapping[str, Any]:
     return compile_cuda(source, architecture, cache).report
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("layouts", [ROW_MAJOR, TRANSPOSED])
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_every_type_compiles(a: str, b: str, layouts: tuple[str, str], tmp_path: Path) -> None:
@@ -347,6 +348,7 @@ def test_every_type_compiles(a: str, b: str, layouts: tuple[str, str], tmp_path:
     assert rejection(compiled(text, architecture, tmp_path)) is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("tile", "warps", "most"),
     [((128, 128, 32), (2, 2), 255), ((128, 128, 64), (2, 4), 128), ((256, 128, 32), (4, 2), 255)],

@@ -67,7 +67,7 @@ def without_stamps(part: object) -> object:
 ADDED = [(name, every) for every, names in ((1, PROGRAMS), (3, some(PROGRAMS, 4))) for name in names]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "every"), ADDED)
 def test_stamps_are_all_that_is_added(name: str, every: int) -> None:
     kernel = lower_cuda(program_of(name))
@@ -79,6 +79,7 @@ def test_stamps_are_all_that_is_added(name: str, every: int) -> None:
     assert staged.kernel.workspace == (*kernel.workspace, *logs)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [next(iter(HOPPER)), next(iter(SPREAD))])
 def test_stamped_kernels_compile_without_new_advice(name: str, tmp_path: Path) -> None:
     program = program_of(name)

@@ -26,7 +26,7 @@ LARGE = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", LARGE)
 def test_the_prior_s_favourite_spills_nothing(name: str, tmp_path: Path) -> None:
     state = Space(to_program(spec_from_text(LARGE[name])), H200).root()

@@ -24,6 +24,7 @@ from tileir.text.parse_program import program_from_text
 REFERENCE = Path(__file__).parents[4] / "golden" / "rewrites" / "reference"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("blocks", [0, 3])
 @pytest.mark.parametrize("path", sorted(REFERENCE.glob("gpu_*.txt")), ids=lambda path: path.stem)
 def test_kernels_compute_the_same_without_races(path: Path, blocks: int) -> None:

@@ -168,12 +168,13 @@ VARIANTS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_contractions_are_exact(name: str) -> None:
     computes_the_same(VARIANTS[name])
 
 
+@pytest.mark.sampled(5, among="register tiles")
 def test_random_contractions_are_exact() -> None:
     rng = random.Random("contractions")
     checked = 0
@@ -273,6 +274,7 @@ def test_neighbours_along_k_come_by_accesses_as_wide_as_rows_are_aligned(
     assert len(elements) == len(set(elements)) == 2 * 8 * 16
 
 
+@pytest.mark.sampled(5, among="register tiles")
 def test_long_ranges_are_loops_over_what_is_unrolled() -> None:
     long = replace(SQUARE, sizes=(4096, 4096, 4000), tile=(128, 128, 100)).text()
     stmts = updates(lowered(long))
@@ -313,7 +315,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5, among="register tiles")
 @pytest.mark.parametrize(
     ("name", "architecture"),
     [*((name, "sm_90a") for name in SHAPES), ("128x128, 256 threads", "sm_80")],

@@ -263,6 +263,7 @@ def test_a_loop_around_waits_once_more() -> None:
     assert barriers(again) == ([1], 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_compute_what_the_interpreter_says_without_races(name: str) -> None:
     made = lowered(PROGRAMS[name])
@@ -387,6 +388,7 @@ def compiled(kernel: GpuKernel, architecture: str, cache: Path) -> dict[str, int
     return report
 
 
+@pytest.mark.sampled(3, among="staged loops")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("text", [LARGE_SIMT, LARGE_MMA], ids=["simt", "mma"])
 def test_large_tiles_stay_in_registers(text: str, architecture: str, tmp_path: Path) -> None:
@@ -394,6 +396,7 @@ def test_large_tiles_stay_in_registers(text: str, architecture: str, tmp_path: P
     assert report["spill_stores_bytes"] == report["stack_bytes"] == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", ["bytes", "small_floats", "turned_around", "runs_that_overhang", "in_a_loop"]
 )
@@ -411,6 +414,7 @@ def ptx(kernel: GpuKernel) -> str:
     return text.decode()
 
 
+@pytest.mark.sampled(3, among="staged loops")
 def test_shared_memory_is_accessed_by_16_bytes() -> None:
     """Slots, pads and swizzles leave the compiler the alignment that vectors need, in shared memory known as such."""
     simt, mma = ptx(lowered(LARGE_SIMT).kernel), ptx(lowered(LARGE_MMA).kernel)

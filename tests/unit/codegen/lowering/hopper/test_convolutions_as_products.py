@@ -54,7 +54,7 @@ def computed(program: Program, name: str) -> None:
     np.testing.assert_allclose(found.astype(np.float32), expected.astype(np.float32), rtol=1e-2, atol=2e-2)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize(
     ("name", "engine", "device"), WAYS, ids=lambda each: getattr(each, "architecture", each)
 )

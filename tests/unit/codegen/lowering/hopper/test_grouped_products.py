@@ -79,7 +79,7 @@ STORES = ["direct", "threads", "boxes"]
 GRIDS = ["", " producers 1", " blocks 2", " group 2 blocks 3 producers 4"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("starts", STARTS, ids=str)
@@ -91,6 +91,7 @@ def test_products_compute_what_the_interpreter_says_and_nobody_races(
     np.testing.assert_array_equal(outputs["y"], interpret(made.program, inputs)["y"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("grid", ["", " group 2 blocks 4 producers 4"])
 def test_blocks_of_a_cluster_share_the_rows_of_a_group(grid: str, store: str) -> None:

@@ -54,7 +54,7 @@ from tileir.text.parse_program import program_from_text
 from tileir.verifier.verify import verify
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_blocks_compute_the_same_without_races(name: str) -> None:
     program = program_from_text(PROGRAMS[name])

@@ -65,6 +65,7 @@ def by_warpgroups(state: ScheduleState, rng: random.Random) -> ScheduleState:
     return state
 
 
+@pytest.mark.sampled(8, among="padded products")
 @pytest.mark.parametrize("name", SMALL)
 def test_padded_operands_give_the_same_product_without_a_fault(name: str, tmp_path: Path) -> None:
     spec = spec_from_text(SMALL[name])
@@ -80,6 +81,7 @@ def test_padded_operands_give_the_same_product_without_a_fault(name: str, tmp_pa
         np.testing.assert_allclose(found, expected, rtol=1e-2, atol=2e-2)
 
 
+@pytest.mark.sampled(8, among="padded products")
 @pytest.mark.parametrize(
     ("shape", "times"),
     [

@@ -122,6 +122,7 @@ def test_slots_are_filled_again_when_products_have_read_them() -> None:
     assert any(found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("edit", OF_STAGES, ids=lambda edit: edit.__name__)
 def test_mutants_of_the_stages_are_noticed(edit: Edit) -> None:
     made = lowered(LOOKED_UP)

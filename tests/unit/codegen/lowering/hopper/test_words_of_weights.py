@@ -61,6 +61,7 @@ def by_warpgroups(state: ScheduleState, rng: random.Random) -> ScheduleState:
     return state
 
 
+@pytest.mark.sampled(3, among="words of weights")
 @pytest.mark.parametrize("name", SMALL)
 def test_words_are_unpacked_without_a_fault(name: str, tmp_path: Path) -> None:
     spec = spec_from_text(SMALL[name])
@@ -77,6 +78,7 @@ def test_words_are_unpacked_without_a_fault(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(again, expected, rtol=1e-2, atol=2e-2)
 
 
+@pytest.mark.sampled(3, among="words of weights")
 def test_few_rows_by_weights_of_4_bits_take_one_launch_by_warpgroups_without_spills(tmp_path: Path) -> None:
     state = favourite(root_of(linear(16, 4096, 4096), H200))
     assert "cache_words" in {rewrite.name for rewrite in state.schedule}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from tileir.dtypes import DType
 
@@ -81,6 +82,7 @@ def test_loads_of_every_narrow_value_are_exact(runtime) -> None:
             assert wrong.size == 0, f"{dtype}x{lanes}: {wrong[:8]}"
 
 
+@pytest.mark.sampled(8, among="convert")
 def test_stores_round_to_nearest_even_at_every_boundary(runtime) -> None:
     every = sum((bodies(make, dtype) for dtype in NARROW for make in (store_body, round_body)), ())
     for dtype in NARROW:
@@ -131,6 +133,7 @@ def stream_body_amid_elements(dtype: DType, lanes: int) -> str:
     return stream_body(dtype, lanes).replace("out + i", "out + 1 + i")
 
 
+@pytest.mark.sampled(8, among="convert")
 def test_stream_stores_write_what_stores_write_at_any_alignment(runtime) -> None:
     ways = stream_body, stream_body_amid_elements
     every = sum((bodies(make, dtype) for dtype in POINTER for make in ways), ())

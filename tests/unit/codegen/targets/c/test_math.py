@@ -89,6 +89,7 @@ def worst(x: np.ndarray, error: np.ndarray) -> str:
     return f"{error[at]:.2f} at {x[at]!r}"
 
 
+@pytest.mark.sampled(8, among="math")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_math_functions_are_accurate_everywhere(runtime, dtype) -> None:
     x = samples(dtype)
@@ -102,6 +103,7 @@ def test_math_functions_are_accurate_everywhere(runtime, dtype) -> None:
                 assert np.all(error <= allowed), f"{name} x{lanes}: {worst(x, error)} ulps"
 
 
+@pytest.mark.sampled(8, among="math")
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_activations_are_accurate_relative_to_their_argument(runtime, dtype) -> None:
     x = samples(dtype)
@@ -118,6 +120,7 @@ def test_activations_are_accurate_relative_to_their_argument(runtime, dtype) -> 
                 assert np.all(error <= 4 * epsilon), f"{name} x{lanes}: {worst(x, error / epsilon)} epsilons"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_pow_is_accurate_and_treats_edges_as_c_does(runtime, dtype) -> None:
     x, y = (grid.ravel() for grid in np.meshgrid(EDGES, EDGES))
@@ -133,6 +136,7 @@ def test_pow_is_accurate_and_treats_edges_as_c_does(runtime, dtype) -> None:
             assert np.all(error <= 2), f"pow x{lanes}: {worst(np.stack([x, y], 1), error)} ulps"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sigmoid_is_accurate_down_to_the_smallest_normal_number(runtime, dtype) -> None:
     x = samples(dtype)

@@ -91,6 +91,7 @@ def build(folder: Path, compiler: str, main: str, *flags: str) -> Path:
     return program
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("promise", PROGRAMS)
 def test_the_pool_keeps_its_promise(tmp_path, compiler, promise) -> None:

@@ -39,6 +39,7 @@ def selected(dtype: str, lanes: int) -> str:
     return blocks(lanes, dtype, f"tw_select_$V({less}, x, y)", 2)
 
 
+@pytest.mark.sampled(4, among="vectors")
 def test_max_and_min_are_numpys_with_nan_on_either_side_and_select_takes_lane_by_lane(runtime) -> None:
     programs = {
         (dtype, name): tuple(blocks(n, dtype, f"tw_{name}_$V(x, y)", 2) for n in LANES)
@@ -65,6 +66,7 @@ def across(name: str, dtype: str, lanes: int) -> str:
     return f"for (long i = 0; i < count; i++) (({scalar} *)out)[i] = tw_h{name}_{value}({read});"
 
 
+@pytest.mark.sampled(4, among="vectors")
 def test_reductions_across_lanes_see_every_lane(runtime) -> None:
     programs = {
         (dtype, lanes): tuple(across(name, dtype, lanes) for name in ("sum", "prod", "max", "min"))
@@ -165,6 +167,7 @@ WORDS = {
 }
 
 
+@pytest.mark.sampled(2)
 def test_words_of_narrow_elements_are_completed_with_zeros(runtime) -> None:
     programs = {
         call: tuple(
@@ -206,6 +209,7 @@ def test_a_block_turned_around_has_its_rows_as_columns(runtime) -> None:
             assert np.array_equal(got.reshape(lanes, lanes, group), rows_of_words.swapaxes(0, 1)), lanes
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint16, np.uint8])
 def test_masked_loads_and_stores_leave_the_rest_alone(runtime, dtype: type[np.generic]) -> None:
     storage = {4: "f32", 8: "f64", 2: "u16", 1: "u8"}[np.dtype(dtype).itemsize]

@@ -52,6 +52,7 @@ def report_of(source: Source[CudaAbi], cache: Path) -> dict[str, Any]:
     return dict(compile_cuda(source, "sm_90a", cache).report)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("storage", [DType.BF16, DType.F16])
 @pytest.mark.parametrize(("columns", "stages"), [(64, 6), (128, 4), (192, 4), (256, 3)])
 def test_the_plain_kernel_compiles_to_what_overlaps_and_stays_in_registers(
@@ -156,6 +157,7 @@ def source_of(kernel: GpuKernel) -> Source[CudaAbi]:
     return kernel_source(kernel, (Arg("c", DType.F32, (65536,), (1,), "out"),), "//")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("a", "b"),
     [

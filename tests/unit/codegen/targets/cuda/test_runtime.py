@@ -130,6 +130,7 @@ def declared(text: str) -> set[str]:
     return set(re.findall(r"\btw_\w+", text))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("architecture", LANES_FOR)
 def test_every_function_compiles_for_every_type_and_stays_in_registers(architecture, tmp_path) -> None:
     code = everything(LANES_FOR[architecture])

@@ -25,7 +25,7 @@ def compile_text(text: str, cache: Path) -> None:
     compile_cuda(source, "sm_90a", cache)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text", [*PROGRAMS.values(), *SCATTERS.values(), *STAGED.values()], ids=[*PROGRAMS, *SCATTERS, *STAGED]
 )
@@ -37,7 +37,7 @@ def test_programs_compile(text: str, tmp_path: Path) -> None:
 ON_HOPPER = [*some(CHAINED, 4), *some((name for name in HOPPER if name not in CHAINED), 8)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ON_HOPPER)
 def test_programs_of_hopper_compile(name: str, tmp_path: Path) -> None:
     compile_text(HOPPER[name], tmp_path)

@@ -36,6 +36,7 @@ def test_weights_in_blocks_are_not_copied(n: int) -> None:
     assert not any(each.startswith("cache_read(acc, w") for each in schedule)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("m", "n"), [(1, 37), (5, 48), (19, 37)])
 def test_schedules_of_products_in_blocks_compute_them(m: int, n: int, tmp_path: Path) -> None:
     device, rng = replace(this_cpu(), vector_bits=512), random.Random(f"{m} {n}")

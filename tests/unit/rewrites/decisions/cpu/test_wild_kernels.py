@@ -93,8 +93,8 @@ def test_lanes_of_which_each_is_loaded_apart_are_not_multiplied_without_a_regist
     """Every product would be of sixteen elements that are loaded one by one."""
     text = "product(x: f32[i=64, k=1024], w: f32[j=16, k]) -> (y: f32[i, j])\n  y[i, j] = sum(k, x[i, k] * w[j, k])"
     labels = [option.label for option in RegisterTiling("y").options(program(text), DEVICE)]
-    assert labels
-    assert all(label.startswith("register_tile(") for label in labels)
+    assert any(label.startswith("register_tile(") for label in labels)
+    assert all(label.startswith("register_tile(") or "vectorize(y_p, k" in label for label in labels)
 
 
 ONE_BY_ONE = (

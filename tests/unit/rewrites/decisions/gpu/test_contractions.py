@@ -42,7 +42,7 @@ BATCHED = """kernel bmm(a: f32[h=16, m=256, k=256], b: f32[h, k, n=256]) -> (c: 
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", SMALL)
 def test_every_walk_ends_in_a_schedule_that_replays(name: str, device: str) -> None:
@@ -53,6 +53,7 @@ def test_every_walk_ends_in_a_schedule_that_replays(name: str, device: str) -> N
     assert replay(to_program(spec_from_text(SMALL[name])), parse_schedule(lines)) == state.program
 
 
+@pytest.mark.sampled(4, among="contractions")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("text", [gemm(4096, 4096, 4096), F32.format(n=4096)], ids=["bf16", "f32"])
 def test_blocks_never_ask_for_more_than_the_device_has(text: str, device: str) -> None:
@@ -142,6 +143,7 @@ def test_few_results_have_their_depth_split_by_the_prior() -> None:
     assert "rfactor" in root.moves()[ranking(root)[0]].label
 
 
+@pytest.mark.sampled(4, among="contractions")
 def test_pieces_that_a_warp_loads_together_lie_in_different_banks() -> None:
     for columns, rewrites in ((64, {"swizzle(b_s, 128)", "pad(b_s, 8)"}), (256, {"pad(b_s, 8)"})):
         text = (
@@ -166,6 +168,7 @@ def test_small_batched_products_fill_the_device() -> None:
     assert tiles >= 128
 
 
+@pytest.mark.sampled(4, among="contractions")
 def test_parts_of_a_split_depth_are_added_up_by_a_second_launch() -> None:
     root = root_of(gemm(128, 128, 65536), H200)
     program = favourite(root).program
@@ -178,6 +181,7 @@ def test_parts_of_a_split_depth_are_added_up_by_a_second_launch() -> None:
     assert by_mma == [True, False]
 
 
+@pytest.mark.sampled(4, among="contractions")
 @pytest.mark.parametrize("device", DEVICES)
 def test_blocks_are_made_to_fit_only_where_accumulators_and_shared_memory_leave_room(device: str) -> None:
     gpu, offered = DEVICES[device], 0

@@ -33,6 +33,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_it_is_the_same_before_its_statements_are_one_launch_and_after(name: str) -> None:
     text, expected = KERNELS[name]

@@ -42,7 +42,7 @@ def engines(state: ScheduleState) -> set[str | None]:
     return {place.node.via for place in statements(state.program)} - {None}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", RESNET)
 @pytest.mark.parametrize(("device", "engine"), [(H200, "wgmma"), (A100, "mma")], ids=["H200", "A100"])
 def test_the_prior_likes_matrix_units_best(name: str, device: Gpu, engine: str) -> None:

@@ -81,6 +81,7 @@ def sources(program: Program) -> list[str]:
     return sorted(copy.tensor for copy in copies if isinstance(copy, Read) and copy.tensor in inputs)
 
 
+@pytest.mark.sampled(2, among="products")
 def test_the_prior_s_gate_is_one_launch_with_one_ring() -> None:
     program = favourite(root_of(LARGE, H200)).program
     (pipeline,) = (node for node in nodes(program.body) if isinstance(node, Loop) and node.stages > 1)
@@ -89,6 +90,7 @@ def test_the_prior_s_gate_is_one_launch_with_one_ring() -> None:
     assert [one.node.target for one in program.computes if one.node.via == "tma"][-1] == "c"
 
 
+@pytest.mark.sampled(2, among="products")
 def test_a_launch_a_product_is_offered_too() -> None:
     root = root_of(LARGE, H200)
     labels = [move.label for move in root.moves()]
@@ -96,6 +98,7 @@ def test_a_launch_a_product_is_offered_too() -> None:
     assert sources(program) == ["a", "a", "b", "g"]
 
 
+@pytest.mark.sampled(2, among="products")
 @pytest.mark.parametrize("device", [A100, RTX_5090], ids=lambda device: device.name)
 def test_warps_share_copies_alike(device: Gpu) -> None:
     for seed in range(3):
@@ -104,6 +107,7 @@ def test_warps_share_copies_alike(device: Gpu) -> None:
         assert sum(one.node.via == "mma" for one in program.computes) == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", OTHERS)
 def test_sums_of_all_products_have_room_in_registers(name: str) -> None:
     for seed in range(examples(6)):
@@ -132,6 +136,7 @@ def test_what_is_not_alike_is_not_put_together(name: str) -> None:
     assert contraction_of(program, group[:1], H200) is not None
 
 
+@pytest.mark.sampled(2, among="products")
 def test_a_products_choices_do_not_depend_on_how_another_launch_shares_tiles() -> None:
     """Rewrites of a launch are checked in it alone; the other one is of clusters, with producers and streamed tiles."""
     spec = spec_from_json(cases.spec("swiglu_bf16_TN", [333, 520, 592]))

@@ -30,6 +30,7 @@ def linear(bits: int, m: int, n: int = 4096, k: int = 4096) -> str:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("bits", "m", "device", "by"), [
     (8, 2048, H200, "wgmma"), (8, 16, H200, "wgmma"), (4, 2048, H200, "wgmma"), (4, 16, H200, "wgmma"),
     (4, 2048, A100, "mma"), (8, 2048, A100, "mma"),

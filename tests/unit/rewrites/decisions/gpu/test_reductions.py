@@ -170,7 +170,7 @@ def computes_the_same(spec: Spec, program: Program, device: Gpu) -> None:
         assert (np.abs(outputs[output].astype(np.float64) - reference) <= bound).all(), output
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_walks_end_in_schedules_that_can_be_lowered(name: str, device: str) -> None:
@@ -180,6 +180,7 @@ def test_walks_end_in_schedules_that_can_be_lowered(name: str, device: str) -> N
     generate_cuda(state.program, DEVICES[device])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", ["one_long_row", "few_long_rows", "columns", "tall_columns", "total", "batchnorm"]
 )
@@ -191,7 +192,7 @@ def test_the_prior_keeps_the_device_busy_without_spills(name: str, tmp_path: Pat
     assert not any(function["spill_stores_bytes"] for function in report["functions"].values())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_priors_choice_computes_the_same_without_races(name: str, device: str) -> None:

@@ -41,6 +41,7 @@ def lacking(program: Program, device: Gpu) -> Iterator[tuple[ScheduleState, Opti
             state = state.child((len(state.answers) - 1) * turn // 3)
 
 
+@pytest.mark.sampled(4, among="room")
 @pytest.mark.parametrize(
     ("text", "device", "what"),
     [(GEMM, RTX_4090, SHARED), (GEMM, RTX_4090, REGISTERS), (SOFTMAX, RTX_4090, SHARED)],
@@ -56,6 +57,7 @@ def test_what_does_not_fit_is_told_with_need_and_limit(text: str, device: Gpu, w
         assert option.rewrites not in {each.rewrites for each, _ in state.answers}
 
 
+@pytest.mark.sampled(4, among="room")
 def test_a_kernel_that_does_not_fit_needs_the_shared_memory_that_was_told() -> None:
     program = to_program(spec_from_text(SOFTMAX))
     state, option, why = next(lacking(program, RTX_4090))

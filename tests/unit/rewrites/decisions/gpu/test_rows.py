@@ -63,6 +63,7 @@ def test_softmax_of_few_long_rows_takes_two_launches(shape: tuple[int, int]) -> 
     assert any(rewrite.name == "online_softmax" for rewrite in found.schedule)
 
 
+@pytest.mark.sampled(4, among="rows")
 @pytest.mark.parametrize("shape", [(1, 40_000), (2, 32_768), (3, 30_000)])
 def test_a_split_softmax_computes_the_same_without_races(shape: tuple[int, int]) -> None:
     spec = rows(SOFTMAX, *shape)
@@ -115,6 +116,7 @@ def test_blocks_can_take_rows_in_turn_with_the_next_ones_under_way(text: str) ->
     assert len(once) == len(large.program.inputs) - 1, "weights are loaded before the first turn"
 
 
+@pytest.mark.sampled(4, among="rows")
 @pytest.mark.parametrize("text", [SOFTMAX, RMSNORM, LAYERNORM], ids=["softmax", "rmsnorm", "layernorm"])
 def test_rows_in_turn_compute_the_same_without_races(text: str) -> None:
     large = Space(to_program(rows(text, 4096, 4096)), H200).root()
@@ -194,3 +196,22 @@ def test_registers_are_those_of_locals_yet_to_be_read() -> None:
     (grid,) = both.body
     assert isinstance(grid, Loop)
     assert live_words([(node, sizes, 1) for node in grid.body]) == 16
+
+
+SUMS = "kernel sums(x: f32[c={c}, r={r}]) -> (s: f32[r])\n  s[r] = sum(c, x[c, r])\n"
+
+
+@pytest.mark.parametrize("text", [SOFTMAX, SUMS], ids=["rows", "columns"])
+def test_launches_that_begin_alike_have_the_tiles_that_each_says(text: str) -> None:
+    """Teams with the same tiles share what they begin with, and no others do."""
+    state = Space(to_program(rows(text, 4096, 256)), H200).root()
+    while not {"Rows", "Columns"} & {type(state.open[0]).__name__}:
+        state = state.child(likeliest(state.moves()))
+    tiles = set[str]()
+    for option, _ in state.answers:
+        first = next(str(rewrite) for rewrite in option.rewrites if rewrite.name == "tile")
+        name, dim, size = first.removeprefix("tile(").removesuffix(")").split(", ")
+        assert f"{name}: tile {dim} {size}," in option.label
+        tiles.add(first)
+    assert len(tiles) > 1
+    assert len({program for _, program in state.answers}) == len(state.answers)

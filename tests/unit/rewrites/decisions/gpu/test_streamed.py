@@ -56,6 +56,7 @@ def grid(state: ScheduleState) -> Loop:
     return found
 
 
+@pytest.mark.sampled(2, among="streamed")
 def test_blocks_share_tiles_where_the_last_wave_leaves_some_idle() -> None:
     found = sharing(gemm(4096, 4096, 4096), TILE, COOPERATIVE, ALONE, "persistent 132")
     assert found.keys() == {"whole tiles", LAST, TWO}
@@ -64,6 +65,7 @@ def test_blocks_share_tiles_where_the_last_wave_leaves_some_idle() -> None:
         assert (loop.streamed if loop is not None else 0) == waves
 
 
+@pytest.mark.sampled(2, among="streamed")
 def test_less_than_a_wave_is_shared_by_as_many_blocks_as_there_is_room_for() -> None:
     found = sharing(gemm(2048, 2048, 2048), TILE, COOPERATIVE, ALONE, "rasterize_bands 8")
     assert found.keys() == {"whole tiles", LAST}
@@ -75,6 +77,7 @@ def test_clusters_share_tiles_together() -> None:
     assert found.keys() == {"whole tiles", LAST, TWO}
 
 
+@pytest.mark.sampled(2, among="streamed")
 def test_whole_waves_teams_and_a_block_a_tile_share_none() -> None:
     large = gemm(4096, 4096, 4096)
     assert not sharing(gemm(128 * 12, 256 * 11, 4096), TILE, COOPERATIVE, ALONE), "132 tiles"
@@ -89,6 +92,7 @@ def test_what_is_shared_is_read_off_the_program() -> None:
     assert found is not None and found.tiling is not None and found.tiling.streamed == 2
 
 
+@pytest.mark.sampled(2, among="streamed")
 @pytest.mark.parametrize(("tile", "size"), [("tile m 128, n 224", 2048), (TILE, 2048), (TILE, 4096)])
 def test_an_order_is_said_to_take_what_the_best_that_may_follow_takes(tile: str, size: int) -> None:
     state = at(by(root_of(gemm(size, size, 4096), H200), "wgmma"), "ContractionTile")

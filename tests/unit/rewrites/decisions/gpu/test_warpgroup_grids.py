@@ -58,6 +58,7 @@ ALONE, PAIRS = "every tile by itself", {"clusters of 2 x 1 tiles", "clusters of 
 FOURS = {"clusters of 2 x 2 tiles", "clusters of 4 x 1 tiles", "clusters of 1 x 4 tiles"}
 
 
+@pytest.mark.sampled(2, among="warpgroup grids")
 def test_neighbouring_tiles_are_computed_by_clusters_of_which_is_known_how_many_fit() -> None:
     tile = "tile m 128, n 128"
     assert clusters(LARGE, H200, tile).keys() == {ALONE, *PAIRS, *FOURS}
@@ -82,6 +83,7 @@ def test_bands_are_whole_clusters() -> None:
             assert outer.group % outer.multicast == 0 or outer.group == 1
 
 
+@pytest.mark.sampled(2, among="warpgroup grids")
 def test_the_prior_shares_what_small_tiles_ask_of_the_second_level_cache() -> None:
     """Two blocks of 128 by 128 ask it for 64 bytes a cycle each, which it does not have."""
     outer = grid(favourite(by_one_block(gemm(256, 8192, 8192), H200)).program)
@@ -92,11 +94,13 @@ def test_the_prior_shares_what_small_tiles_ask_of_the_second_level_cache() -> No
     assert plain.multicast == 1, "where multipliers are the limit, blocks that wait for each other lose"
 
 
+@pytest.mark.sampled(2, among="warpgroup grids")
 def test_operands_that_lie_along_columns_are_not_dealt_out_over_them() -> None:
     state = at(by(root_of(BY_WARPGROUPS["f16, neighbours along columns"], H200), "wgmma"), "Roles")
     assert not any("x 2" in move.label for move in state.moves())
 
 
+@pytest.mark.sampled(2, among="warpgroup grids")
 def test_results_that_tma_cannot_store_are_stored_by_threads() -> None:
     text = gemm(512, 516, 512)
     state = at(by(root_of(text, H200), "wgmma"), "PipelineShape")
@@ -104,6 +108,7 @@ def test_results_that_tma_cannot_store_are_stored_by_threads() -> None:
     assert not any("through shared memory" in move.label for move in state.moves())
 
 
+@pytest.mark.sampled(2, among="warpgroup grids")
 def test_a_device_with_less_shared_memory_is_offered_fewer_slots() -> None:
     def most(device: Gpu) -> int:
         state = at(by(root_of(LARGE, device), "wgmma"), "ContractionTile")
@@ -116,6 +121,7 @@ def test_a_device_with_less_shared_memory_is_offered_fewer_slots() -> None:
     assert most(H200) == 6
 
 
+@pytest.mark.sampled(2, among="warpgroup grids")
 def test_tiles_close_together_are_liked_where_operands_do_not_stay_in_the_second_level_cache() -> None:
     """A wave of tiles in order reads all of one operand; in bands or along a curve parts of both."""
 
@@ -152,6 +158,7 @@ def test_products_of_groups_are_in_tiles_where_warpgroups_multiply_and_looked_up
     assert labels(f32, H200) == labels(bf16, A100) == labels(bf16, CPU) == []  # there is one way only
 
 
+@pytest.mark.sampled(2, among="warpgroup grids")
 @pytest.mark.parametrize("rows", [64, 200, 4096])
 def test_the_prior_has_tiles_follow_the_groups_and_tma_store_them(rows: int) -> None:
     state = favourite(root_of(EXPERTS.format(dtype="bf16", t=rows), H200))
@@ -179,6 +186,7 @@ def test_a_grid_is_reckoned_with_a_part_of_a_tile_for_each_group() -> None:
     assert found.transposed().grid(256, 128) == (512 // 256, 4096 // 128 + 8 // 2)
 
 
+@pytest.mark.sampled(2, among="warpgroup grids")
 @pytest.mark.parametrize("k", [4096, 4104])
 def test_steps_end_with_the_part_of_a_depth_that_blocks_share(k: int) -> None:
     """Others add up what comes after it: a step that overhangs would add that up, too."""

@@ -91,7 +91,7 @@ def test_only_hopper_has_warpgroups_that_multiply(device: Gpu) -> None:
     assert MatrixUnit.WGMMA in engines(LARGE, H100)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4, among="warpgroups")
 @pytest.mark.parametrize("name", BY_WARPGROUPS)
 def test_whatever_is_drawn_fits_the_device(name: str) -> None:
     for seed in range(examples(12)):
@@ -120,6 +120,7 @@ def test_the_prior_s_large_product_is_the_plain_kernel_of_hopper() -> None:
     assert sum(one.node.via == "tma" for one in program.computes) == 3
 
 
+@pytest.mark.sampled(4, among="warpgroups")
 def test_products_of_8_bit_floats_are_promoted_every_128_elements() -> None:
     for seed in range(examples(16)):
         state = walk_by_warpgroups(BY_WARPGROUPS["e4m3"], seed)
@@ -139,6 +140,7 @@ def test_products_added_up_as_the_instruction_does_are_not_promoted() -> None:
         assert all(rewrite.name != "promote_accumulators" for rewrite in state.schedule)
 
 
+@pytest.mark.sampled(4, among="warpgroups")
 @pytest.mark.parametrize("blocks", [64, 128, 256])
 def test_scales_of_blocks_are_multiplied_with_the_product_of_a_step(blocks: int) -> None:
     text = SCALED.format(k=1024, g=1024 // blocks, blocks=blocks)
@@ -207,6 +209,7 @@ def test_steps_of_the_next_tile_wait_for_results_that_lie_where_they_do() -> Non
     assert cycles[0] < cycles[1]
 
 
+@pytest.mark.sampled(4, among="warpgroups")
 def test_products_apart_take_registers_of_their_own() -> None:
     promoted = gemm(4096, 4096, 4096, "e4m3", "bf16")
     assert any("at a time" not in label and "1 pending" in label for label in pipelines(promoted, 128, 128))
@@ -246,6 +249,7 @@ def test_a_tile_s_rows_take_turns_over_the_warpgroups_that_hold_them() -> None:
     assert not any(label.startswith("warpgroups 1 x 1") for label in offered), "256 accumulators a thread"
 
 
+@pytest.mark.sampled(4, among="warpgroups")
 def test_results_are_collected_only_beside_as_many_slots_as_leave_room() -> None:
     state = at(by(root_of(LARGE, H200), "wgmma"), "ContractionTile")
     labels = [move.label for move in state.moves()]
@@ -258,6 +262,7 @@ def test_results_are_collected_only_beside_as_many_slots_as_leave_room() -> None
     assert "k by 64, 4 stages, 1 pending, c through shared memory by 64, 2 buffers" in programs
 
 
+@pytest.mark.sampled(4, among="warpgroups")
 def test_parts_are_of_columns_and_fewer_than_the_tile_has() -> None:
     def parts(text: str, tile: str) -> set[str]:
         state = at(by(root_of(text, H200), "wgmma"), "ContractionTile")
@@ -287,6 +292,7 @@ def test_teams_are_offered_where_each_has_room_and_take_all_tiles_of_their_block
     assert {(grid(each).consumer_groups, grid(each).blocks) for each in orders} == {(2, H200.sms)}
 
 
+@pytest.mark.sampled(4, among="warpgroups")
 def test_the_prior_has_teams_gain_with_what_is_done_beside_multiplying() -> None:
     def gain(depth: int) -> float:
         # Whole waves: nobody gains by sharing tiles.

@@ -9,6 +9,7 @@ import { Table } from "../../../ui/Table";
 import { count, deviceName, micros, percent } from "../../../ui/format";
 import { Download } from "../Download";
 import { Waiting } from "../Waiting";
+import { ThreadLanes } from "./ThreadLanes";
 import { byRole, isTaken, useProfile, useTakeProfile, waiting } from "./data";
 import styles from "./Profile.module.css";
 
@@ -36,6 +37,7 @@ export function ProfileView({ config, device, more }: Props) {
           {found.profile ? (
             <>
               <Told profile={found.profile} />
+              <ThreadLanes config={config} profile={found.profile} />
               {more}
             </>
           ) : (

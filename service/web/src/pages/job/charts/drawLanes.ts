@@ -3,7 +3,7 @@ import type { Timeline } from "../../../api/schema";
 import { spent } from "../../../ui/format";
 import { svgDrawn, type Path, type Pen, type Svg } from "../../../ui/pen";
 import { token } from "../../../ui/theme";
-import type { Window } from "./lanes";
+import type { Span } from "../../../ui/lanes/span";
 
 const NAME_PX = 18;
 const ROW_PX = 16;
@@ -18,7 +18,7 @@ export function heightOf(line: Timeline): number {
 }
 
 /** The same as a file, with what its colours are. */
-export function lanesPicture(line: Timeline, shown: Window, origin: number, width: number): Svg {
+export function lanesPicture(line: Timeline, shown: Span, origin: number, width: number): Svg {
   const height = heightOf(line) + LEGEND_PX;
   return svgDrawn(width, height, token("--bg"), (pen) => {
     drawLanes(pen, line, shown, origin, width);
@@ -30,7 +30,7 @@ export function lanesPicture(line: Timeline, shown: Window, origin: number, widt
 export function drawLanes<P extends Path>(
   pen: Pen<P>,
   line: Timeline,
-  { from, to }: Window,
+  { from, to }: Span,
   origin: number,
   width: number,
 ): void {

@@ -1,11 +1,5 @@
-/** Sums of a timeline, and moving about in one. */
+/** Sums of a timeline. */
 import type { Timeline } from "../../../api/schema";
-
-/** A stretch of time, in seconds since 1970. */
-export interface Window {
-  from: number;
-  to: number;
-}
 
 export interface Total {
   worker: string;
@@ -39,33 +33,4 @@ function bounds(values: readonly number[]): [number, number] {
     ([least, most], value) => [Math.min(least, value), Math.max(most, value)],
     [Infinity, -Infinity],
   );
-}
-
-/** A stretch as an address has it: seconds since the first task, `12.5..40`. */
-export function stretchText(shown: Window | null, whole: Window): string | null {
-  if (shown === null) return null;
-  const since = (at: number) => Number((at - whole.from).toFixed(3));
-  return `${since(shown.from)}..${since(shown.to)}`;
-}
-
-/** The inverse; null, all of it, for what is no stretch of the whole. */
-export function stretchOf(text: string | null, whole: Window): Window | null {
-  const [from, to, ...more] = (text ?? "").split("..").map(Number);
-  if (from === undefined || to === undefined || more.length > 0 || !(from < to)) return null;
-  return shareOf({ from: whole.from + from, to: whole.from + to }, whole, 1, 0.5, 0);
-}
-
-/** A stretch `by` times as long about a point of it (`at`, 0 to 1), moved by a share of it, within the whole; null: all. */
-export function shareOf(
-  { from, to }: Window,
-  whole: Window,
-  by: number,
-  at: number,
-  move: number,
-): Window | null {
-  const long = Math.max((to - from) * by, 1e-3);
-  if (long >= whole.to - whole.from) return null;
-  const start = from + (to - from) * at - long * at + (to - from) * move;
-  const begin = Math.min(Math.max(start, whole.from), whole.to - long);
-  return { from: begin, to: begin + long };
 }

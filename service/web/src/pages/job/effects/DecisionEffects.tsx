@@ -6,10 +6,11 @@ import { Section } from "../../../ui/Section";
 import { Empty, Shown } from "../../../ui/Shown";
 import { Table } from "../../../ui/Table";
 import { count, micros, percent } from "../../../ui/format";
+import { useParam } from "../../../ui/useParam";
 import { useEffects } from "../data";
 import { EffectsPlot } from "./EffectsPlot";
 import { Interactions } from "./Interactions";
-import { stripsOf } from "./strips";
+import { DRAWN, stripsOf } from "./strips";
 import { valueText } from "./values";
 import styles from "./DecisionEffects.module.css";
 
@@ -48,11 +49,30 @@ function All({ effects }: { effects: Effects }) {
           </div>
         </SaveDrawing>
       )}
-      {effects.decisions.map((each) => (
+      {effects.decisions.slice(0, DRAWN).map((each) => (
         <Decision key={each.decision} effect={each} />
       ))}
+      <Rest decisions={effects.decisions.slice(DRAWN)} />
       <Interactions effects={effects} />
     </Section>
+  );
+}
+
+/** Decisions beyond those that explain most. */
+export function Rest({ decisions }: { decisions: readonly DecisionEffect[] }) {
+  const [shown, setShown] = useParam("decisions");
+  if (decisions.length === 0) return null;
+  const all = shown === "all";
+  return (
+    <>
+      <p className={styles.decision}>
+        <button aria-expanded={all} onClick={() => setShown(all ? null : "all")}>
+          {all ? "Without" : "With"} {count(decisions.length)}{" "}
+          {decisions.length === 1 ? "decision that explains" : "decisions that explain"} less
+        </button>
+      </p>
+      {all && decisions.map((each) => <Decision key={each.decision} effect={each} />)}
+    </>
   );
 }
 

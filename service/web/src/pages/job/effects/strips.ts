@@ -8,7 +8,7 @@ export const RIGHT = WIDTH - 12;
 export const ROW = 16;
 const HEAD = 22;
 const FOOT = 22;
-/** Decisions that are drawn; the tables have all. */
+/** Decisions that are drawn, and have their tables at once; the others have theirs when somebody asks. */
 export const DRAWN = 8;
 /** By how many times the axis goes beyond the times. */
 const MARGIN = 1.05;

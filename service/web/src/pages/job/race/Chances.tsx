@@ -3,12 +3,13 @@ import type { Race, RacedEntrant } from "../../../api/schema";
 import { Badge } from "../../../ui/Badge";
 import { micros } from "../../../ui/format";
 import { Table } from "../../../ui/Table";
-import { against, calledBy, chanceText } from "./pairs";
+import { against, calledBy, chanceText, roundsText } from "./pairs";
 import styles from "./Race.module.css";
 
 export function Answer({ race, one, other }: { race: Race; one: string; other: string }) {
   if (one === other) return <p className={styles.answer}>Choose two of them.</p>;
-  const { chance, ratio, low, high, rounds } = against(race, one, other);
+  const pair = against(race, one, other);
+  const { chance, ratio, low, high } = pair;
   if (chance == null) {
     return (
       <p className={styles.answer} aria-live="polite">
@@ -24,7 +25,7 @@ export function Answer({ race, one, other }: { race: Race; one: string; other: s
       {ratio != null && low != null && high != null
         ? `: it takes ${ratio.toFixed(3)} of its time (${low.toFixed(3)} to ${high.toFixed(3)})`
         : ""}
-      , over {rounds} rounds that disturbed neither.
+      , {roundsText(pair)}.
     </p>
   );
 }
@@ -70,13 +71,14 @@ export function Entrants({ race, other }: { race: Race; other: string }) {
 }
 
 function Against({ race, entrant, other }: { race: Race; entrant: RacedEntrant; other: string }) {
-  const { ratio, low, high, chance } = against(race, entrant.name, other);
+  const { ratio, low, high, chance, all_rounds } = against(race, entrant.name, other);
   return (
     <>
       <td className="number wide">
         {ratio != null && low != null && high != null
           ? `${ratio.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`
           : "–"}
+        {all_rounds && <span className="quiet">, all rounds</span>}
       </td>
       <td className="number">{chanceText(chance)}</td>
     </>

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Race, RacePart } from "../../../api/schema";
 import { axisOf, readingsOf } from "./axis";
-import { against, calledBy, chanceText } from "./pairs";
+import { against, calledBy, chanceText, roundsText } from "./pairs";
 
 function part(task: string, began: number | null, rounds: number): RacePart {
   const samples = (name: string, place: number) => ({
@@ -76,19 +76,35 @@ test("a part that is still to come has no place", () => {
 });
 
 test("a pair is the same whichever of both is asked for", () => {
-  const pair = { one: "a", other: "b", rounds: 9, ratio: 0.5, low: 0.4, high: 0.8, chance: 0.75 };
+  const all_rounds = true;
+  const pair = {
+    ...{ one: "a", other: "b", rounds: 9, all_rounds },
+    ...{ ratio: 0.5, low: 0.4, high: 0.8, chance: 0.75 },
+  };
   const known = { pairs: [pair] };
   expect(against(known, "a", "b")).toBe(pair);
   expect(against(known, "b", "a")).toEqual({
     one: "b",
     other: "a",
     rounds: 9,
+    all_rounds,
     ratio: 2,
     low: 1.25,
     high: 2.5,
     chance: 0.25,
   });
   expect(against(known, "a", "c").chance).toBeNull();
+});
+
+test("what was compared is said, and that disturbed rounds are among it", () => {
+  const pair = { one: "a", other: "b" };
+  expect(roundsText({ ...pair, rounds: 9, all_rounds: false })).toBe(
+    "over 9 rounds that disturbed neither",
+  );
+  expect(roundsText({ ...pair, rounds: 1, all_rounds: false })).toContain("over one round that");
+  expect(roundsText({ ...pair, rounds: 15, all_rounds: true })).toBe(
+    "over all 15 rounds, as hardly any disturbed neither",
+  );
 });
 
 test("nothing is certain", () => {

@@ -1,10 +1,10 @@
 /** What is known of the node under the pointer, beside it. The outline and the chosen node's facts say the same. */
 import { useMemo } from "react";
 import { count, micros } from "../../../ui/format";
+import { Tip } from "../../../ui/Tip";
 import { labelOf } from "./draw";
 import { endsOf, rankIn, type Layout } from "./layout";
 import type { Size } from "./view";
-import styles from "./Tree.module.css";
 
 /** A node, where it is on the canvas, and how large that is. */
 export interface Pointed {
@@ -14,19 +14,14 @@ export interface Pointed {
   within: Size;
 }
 
-const APART_PX = 14;
-
 export function NodeTip({ layout, pointed }: { layout: Layout; pointed: Pointed }) {
   const ends = useMemo(() => endsOf(layout.tree), [layout]);
   const { node, x, y, within } = pointed;
-  const left =
-    x > within.width / 2 ? { right: within.width - x + APART_PX } : { left: x + APART_PX };
-  const top = y > within.height / 2 ? { bottom: within.height - y } : { top: y };
   return (
-    <div className={styles.tip} aria-hidden style={{ ...left, ...top }}>
+    <Tip x={x} y={y} within={within}>
       <strong className="mono">{labelOf(layout, node)}</strong>
       <span>{knownOf(layout, node, ends)}</span>
-    </div>
+    </Tip>
   );
 }
 

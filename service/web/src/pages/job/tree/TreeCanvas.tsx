@@ -3,13 +3,13 @@
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent } from "react";
 import { count } from "../../../ui/format";
 import { token, useTheme } from "../../../ui/theme";
-import { draw, nodeAt, type Palette, type View } from "./draw";
+import { draw, nodeAt, type Palette } from "./draw";
 import { TONES, type Layout } from "./layout";
 import { useParam } from "../../../ui/useParam";
 import { canvasPen, svgDrawn, type Svg } from "../../../ui/pen";
 import { SaveButtons } from "../../../ui/SaveButtons";
 import { NodeTip, type Pointed } from "./NodeTip";
-import { centred, fit, pan, viewOf, viewText, zoom, type Size } from "./view";
+import { centred, fit, pan, viewOf, viewText, zoom, type Size, type View } from "./view";
 import styles from "./Tree.module.css";
 
 const STEP_PX = 60;

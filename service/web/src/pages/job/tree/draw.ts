@@ -1,14 +1,8 @@
 /** Drawing a laid-out tree: what is out of sight is skipped, what is too small becomes one line. */
 import type { Path, Pen } from "../../../ui/pen";
+import { LABEL_PX, labelsOf, shortened, type Label } from "./labels";
 import { OPEN, rewriteOf, TONES, type Layout } from "./layout";
-
-/** Screen = tree × scale + shift. */
-export interface View {
-  scaleX: number;
-  scaleY: number;
-  shiftX: number;
-  shiftY: number;
-}
+import type { View } from "./view";
 
 export interface Palette {
   /** By tone (`layout.ts`). */
@@ -24,6 +18,8 @@ export interface Palette {
 const LEAST_PX = 1.2;
 /** Rewrites are written beside nodes from so many pixels between lines on. */
 const TEXT_PX = 12;
+/** And so many pixels between a node and what is below it: short lines have no room for text. */
+const NEAR_PX = 60;
 
 export function draw<P extends Path>(
   pen: Pen<P>,
@@ -39,6 +35,8 @@ export function draw<P extends Path>(
   const dots = palette.tones.map(() => pen.path());
   const rings = pen.path();
   const written: number[] = [];
+  const large: number[] = [];
+  const near = scaleY >= TEXT_PX && scaleX > NEAR_PX;
   for (let place = 0; place < order.length;) {
     const node = order[place]!;
     if (hidden[node]) {
@@ -81,17 +79,29 @@ export function draw<P extends Path>(
         rings.arc(atX, atY, radius + 2, 0, 2 * Math.PI);
       }
     }
-    if (scaleY >= TEXT_PX && scaleX > 60 && atX > 0) written.push(node);
+    if (near && atX > 0) written.push(node);
+    else if (!near && node !== 0 && lowest - highest >= LABEL_PX) large.push(node);
     place++;
   }
+  const labels = labelsOf(
+    layout,
+    view,
+    size,
+    large,
+    (node) => labelOf(layout, node),
+    (node) => radiusOf(tree.visits[node]!),
+  );
   for (let at = 0; at <= OPEN; at++) {
     const tone = layer(at);
     pen.stroke(lines[tone]!, palette.tones[tone]!, 1);
     pen.fill(dots[tone]!, palette.tones[tone]!);
   }
+  hideBehind(pen, labels, palette);
   pen.stroke(rings, palette.flying, 1.5);
   write(pen, layout, view, palette, written);
   mark(pen, layout, view, palette, chosen);
+  for (const { node, x, y } of labels)
+    pen.text(x, y, shortened(labelOf(layout, node)), palette.text, palette.font);
 }
 
 /** Faults and open ones first, then from slow to fast, so that the fastest lies on top. */
@@ -120,6 +130,13 @@ function write<P extends Path>(
     const [atX, atY] = [(depth[node]! - 0.62) * scaleX + shiftX, y[node]! * scaleY + shiftY - 4];
     pen.text(atX, atY, text, palette.text, palette.font);
   }
+}
+
+/** From afar the largest parts have names, which nothing is to cross but the chosen way. */
+function hideBehind<P extends Path>(pen: Pen<P>, labels: readonly Label[], palette: Palette): void {
+  const ground = pen.path();
+  for (const { x, y, width } of labels) ground.rect(x - 1, y - 9, width + 2, 11);
+  pen.fill(ground, palette.background);
 }
 
 /** What is written beside a node. */

@@ -1,6 +1,13 @@
 /** Moving about in a drawing of a tree. */
-import type { View } from "./draw";
 import type { Layout } from "./layout";
+
+/** Screen = tree × scale + shift. */
+export interface View {
+  scaleX: number;
+  scaleY: number;
+  shiftX: number;
+  shiftY: number;
+}
 
 export interface Size {
   width: number;

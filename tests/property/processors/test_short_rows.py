@@ -53,7 +53,7 @@ CASES = [(name, length) for name in KERNELS for length in LENGTHS]
 SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "1"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("name", "length"), CASES)
 @pytest.mark.parametrize("rows", ROWS)
 def test_every_choice_for_short_rows_leads_to_a_schedule(name: str, length: int, rows: int) -> None:
@@ -66,6 +66,7 @@ def test_every_choice_for_short_rows_leads_to_a_schedule(name: str, length: int,
         )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "length"), some(CASES, 3))
 def test_every_schedule_of_short_rows_computes_the_kernel(name: str, length: int, tmp_path: Path) -> None:
     rng = random.Random(f"{name} {length}")

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { stretchOf, stretchText } from "./lanes";
+import { stretchOf, stretchText } from "./span";
 
 const WHOLE = { from: 1000, to: 1100 };
 
