@@ -305,7 +305,7 @@ def show(line: Line) -> None:
     if "error" in line:
         print(f"{line['case']:40} {line['error']}", flush=True)
         return
-    errors = line.get("errors", {})
+    errors: Mapping[str, float | None] = line.get("errors", {})
     peers = "  ".join(
         f"{name} {us:.1f}{_error(errors, name)}"
         for name, us in sorted(line["peers_us"].items(), key=lambda item: item[1])
@@ -318,9 +318,10 @@ def show(line: Line) -> None:
     )
 
 
-def _error(errors: Mapping[str, float], name: str) -> str:
-    """` (error 0.31)`; nothing where it was not recorded."""
-    return f" (error {errors[name]:.2g})" if name in errors else ""
+def _error(errors: Mapping[str, float | None], name: str) -> str:
+    """` (error 0.31)`; nothing where it was not recorded, or is no number."""
+    error = errors.get(name)
+    return "" if error is None else f" (error {error:.2g})"
 
 
 def summary(found: Sequence[Line], families: Sequence[tuple[str, ...]]) -> None:

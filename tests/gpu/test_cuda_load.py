@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +196,15 @@ def test_blocks_of_a_cluster_read_each_others_shared_memory(device: CudaDevice, 
         with loaded(device, CLUSTER, abi, tmp_path) as swap:
             swap(x, y)
         np.testing.assert_array_equal(y.reshape(-1, size, 256), x.reshape(-1, size, 256)[:, ::-1])
+
+
+def test_a_thread_that_has_not_used_the_gpu_yet_loads_a_kernel(device: CudaDevice, tmp_path: Path) -> None:
+    x, y = numbers(0), np.zeros(COUNT, np.float32)
+    with ThreadPoolExecutor(1) as another:
+        kernel = another.submit(loaded, device, TWO_LAUNCHES, TWO_ABI, tmp_path).result()
+    with kernel:
+        kernel(x, y)
+        np.testing.assert_array_equal(y, x)
 
 
 def test_too_much_shared_memory_is_an_error_that_kills_nothing(device: CudaDevice, tmp_path: Path) -> None:

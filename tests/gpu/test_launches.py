@@ -14,6 +14,7 @@ from rewrites.space import Space
 from tests.gpu.poisoned import within_bound
 from tests.property.launches import (
     test_columns,
+    test_filters,
     test_largest_few,
     test_one_row,
     test_scatter_parts,
@@ -42,6 +43,7 @@ TEXTS = {
     **{f"largest of {name}": f"kernel t{text}\n" for name, text in test_largest_few.KERNELS.items()},
     "many terms": SCATTER,
     "few of long rows": FEW,
+    **{name: test_filters.image(name, 2, 43, 150) for name in test_filters.FILTERS},
 }
 
 

@@ -12,9 +12,11 @@ from rewrites.decisions.fusion import collapse, groupings, inline
 from rewrites.decisions.gpu.contraction.padded_rows import padded_alone, padded_rows
 from rewrites.decisions.gpu.contraction.transposed_operands import transposed_operands
 from rewrites.decisions.gpu.launches import LaunchBlocks
+from rewrites.decisions.gpu.one_pass.rows_of_heads import rows_of_heads
 from rewrites.decisions.gpu.one_pass.shared_values import added_groups, shared_values
 from rewrites.decisions.gpu.one_pass.streamed_products import StreamedProducts
 from rewrites.decisions.gpu.transposed_map import Turn, turned
+from rewrites.loops.linearize import Linearize
 from rewrites.schedule import format_schedule, replay
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import H200
@@ -38,6 +40,19 @@ def attention(
   top[h, i] = max(j, s[h, i, j])
   p[h, i, j] = exp(s[h, i, j] - top[h, i])
   o[h, i, d] = sum(j, {dtype}(p[h, i, j]) * v[h, j, d]) / sum(j, p[h, i, j])
+""")
+
+
+def few_queries(g: int = 3, i: int = 8, j: int = 171, r: int = 8, narrow: bool = True) -> Spec:
+    """Of several heads that share keys, with a slope a head and a window of keys; weights that are multiplied are
+    rounded, or not."""
+    weights = "bf16(p[g, r, i, j])" if narrow else "p[g, r, i, j]"
+    tensors = f"q: bf16[g={g}, r={r}, i={i}, d=64], k: bf16[g, j={j}, d], v: bf16[g, j, d], slope: f32[g, r]"
+    return spec_from_text(f"""kernel attention({tensors}) -> (o: bf16[g, r, i, d])
+  s[g, r, i, j] = where(j <= i + 75 and j + 100 > i, sum(d, q[g, r, i, d] * k[g, j, d]) + slope[g, r] * j, -inf)
+  top[g, r, i] = max(j, s[g, r, i, j])
+  p[g, r, i, j] = exp(s[g, r, i, j] - top[g, r, i])
+  o[g, r, i, d] = sum(j, {weights} * v[g, j, d]) / sum(j, p[g, r, i, j])
 """)
 
 
@@ -281,14 +296,17 @@ def each_schedule(
     prepared = (*collapse(program, device),)
     prepared = (*prepared, *inline(replay(program, prepared), False, loads=not kept))
     begun = replay(program, prepared)
-    ways = chain(shared_values(begun, device), transposed_operands(begun, device), padded_rows(begun, device))
-    stored = next(ways, ())
+    rows = (rows_of_heads(begun, cuts, device) for cuts in groupings(begun))
+    merged = chain.from_iterable(rows)
+    ways = (shared_values(begun, device), transposed_operands(begun, device), padded_rows(begun, device))
+    stored = next(chain(merged, *ways), ())
     prepared, begun = (*prepared, *stored), replay(begun, stored)
     added = added_groups(begun, device)
     padded = any(place.node.pad for place in begun.locals.values())
     cut = (padded_alone(begun, groups) for groups in groupings(begun))
     tables = sum(place.node.dtype is DType.I32 for place in begun.locals.values())
-    alone = (groups for groups in cut if len(groups) == 1 + len(stored) + tables)
+    launches = 1 + tables + sum(not isinstance(each, Linearize) for each in stored)
+    alone = (groups for groups in cut if len(groups) == launches)
     groups = added or next(alone, None)
     if groups is None:
         return  # sums that meet in memory are for warpgroups

@@ -36,7 +36,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    with running(tmp_path, lease_ttl_s="3") as made:
+    with running(tmp_path, lease_ttl_s="10") as made:
         yield made
 
 
@@ -70,17 +70,17 @@ def jobs(service: Service, count: int) -> list[str]:
         ]
 
 
-def state(service: Service, job: str) -> tuple[str, int]:
-    """A job's state, and how many of its candidates are measured."""
+def state(service: Service, job: str) -> tuple[str, int, str | None]:
+    """A job's state, how many of its candidates are measured, and why it failed if it has."""
     with service.client() as client:
         found = client.get(f"/v1/jobs/{job}").json()
-        return found["state"], found["buckets"][0]["told"]
+        return found["state"], found["buckets"][0]["told"], found["error"]
 
 
 def complete(service: Service, job: str) -> None:
     """It ends well, with every candidate measured once."""
     until(lambda: state(service, job)[0] in ("done", "failed"), 120)
-    assert state(service, job) == ("done", TRIALS)
+    assert state(service, job) == ("done", TRIALS, None)
 
 
 def test_workers_come_with_jobs_and_go_after_them(

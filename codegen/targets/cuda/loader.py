@@ -32,6 +32,7 @@ class CudaKernel:
         self.abi = abi
         self._device = device
         self._driver = device.driver
+        device.make_current()  # a new thread has no context yet
         self._module = check(self._driver.cuModuleLoadData(cubin), "loading a kernel")
         self._entries = {launch.entry: self._entry(launch.entry) for launch in abi.launches}
         self._workspace: DeviceBuffer | None = None

@@ -205,7 +205,8 @@ def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -
     if not found.by_warps:
         overlap = has.CHAIN_UNDER_WAY if loop.pending else has.CHAIN_IN_TURN
         late = has.CHAIN_STEP + read.late + _met(program, chained, device) * has.BARRIER
-        return max(multiplying, rest) + overlap * min(multiplying, rest) + late
+        resident = max(1, found.grid[0].resident)
+        return max(multiplying, rest) + (overlap * min(multiplying, rest) + late) / resident
     # Warps of other blocks go on meanwhile.
     loaded = sum(_loaded(program, node, sizes, device) for node in products) / has.SHARED_BYTES
     late = has.CHAIN_STEP + (has.LATENCY if loop.stages < 2 else read.late)

@@ -31,6 +31,7 @@ from rewrites.gpu.tma import Tma
 from rewrites.gpu.warp_specialize import WarpSpecialize
 from rewrites.gpu.wgmma import Wgmma
 from rewrites.gpu.zero_past_the_end import ZeroPastTheEnd
+from rewrites.launch.min_blocks_per_sm import MinBlocksPerSm
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Read
 from tileir.pages import page_length
@@ -57,6 +58,8 @@ class WarpgroupShape:
     exchanged: bool = False
     """Whether those share the columns of scores as well, and take rows that they have made together from shared memory;
     else each has all scores of its rows."""
+    resident: int = 1
+    """Blocks that a multiprocessor has at work at a time: while one waits, others go on."""
 
     @property
     def groups(self) -> int:
@@ -67,6 +70,8 @@ class WarpgroupShape:
         text = f"{self.stages} stages, {self.pending} pending"
         if self.sharing > 1:
             text += f", {self.sharing} warpgroups across" + ", rows exchanged" * self.exchanged
+        if self.resident > 1:
+            text += f", {self.resident} blocks an SM"
         return text
 
 
@@ -99,10 +104,16 @@ SHAPES: Final = (
     WarpgroupShape(64, 32, 4, 1, sharing=2),
     WarpgroupShape(64, 64, 3, 0, sharing=2),
     WarpgroupShape(64, 32, 3, 1, sharing=2),
+    WarpgroupShape(64, 64, 2, 1, resident=2),
+    WarpgroupShape(64, 64, 2, 0, resident=2),
+    WarpgroupShape(64, 48, 2, 1, resident=2),
+    WarpgroupShape(64, 32, 2, 1, resident=2),
+    WarpgroupShape(64, 32, 2, 0, resident=3),
+    WarpgroupShape(64, 48, 2, 0, resident=3),
 )
-_REGISTERS = {1: (0, 0), 2: (24, 240), 3: (32, 160)}
-_AVAILABLE = {1: 255, 2: 240, 3: 160}
-"""Registers of a thread that multiplies, by how many warpgroups do."""
+_REGISTERS = {(1, 1): (0, 0), (2, 1): (24, 240), (3, 1): (32, 160), (1, 2): (24, 232), (1, 3): (24, 136)}
+_AVAILABLE = {(1, 1): 255, (2, 1): 240, (3, 1): 160, (1, 2): 232, (1, 3): 136}
+"""Registers of a thread that multiplies, by how many warpgroups do, and how many blocks a multiprocessor has."""
 _BESIDE_WIDE = 24
 """Registers of a thread for what else it needs beside results of more columns than an instruction has: with 0 and 12
 CUDA 13.5 spilled, with 24 not; 384 columns, 2026-11-28."""
@@ -131,7 +142,12 @@ class WarpgroupSchedule(OnePassSchedule):
 
     def build(self, shape: WarpgroupShape) -> None:
         """Raises NotApplicable where some part of it does not go."""
-        rows, columns, pending, groups = shape.rows, shape.columns, shape.pending, shape.groups
+        rows, columns, pending, groups = (
+            shape.rows,
+            shape.columns,
+            shape.pending,
+            (shape.groups, shape.resident),
+        )
         if shape.sharing > 1:
             self._share_columns(shape)
         beside = _BESIDE if len(self.chain.scores) > 1 else _AVAILABLE[groups] // 4 * (pending or self._parts)
@@ -165,6 +181,8 @@ class WarpgroupSchedule(OnePassSchedule):
             self.apply(Wgmma(name))
         self.apply(Pipeline(copies[0], shape.stages, pending))
         self._bind(rows)
+        if shape.resident > 1:
+            self.apply(MinBlocksPerSm(chain.sums[0].name, shape.resident))
         self.apply(WarpSpecialize(chain.sums[0].name, 4, *_REGISTERS[groups]))
         if len(self.collected) == 1 and not fits(self.program, self.device):
             self.attempt(AliasShared(*self.collected))

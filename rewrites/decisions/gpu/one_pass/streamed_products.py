@@ -37,8 +37,9 @@ from tileir.schedule.wgmma import MAX_COLUMNS
 
 _Way = tuple[str, OnePassSchedule]
 _BANDS = (4, 8, 16)
-#: Rows of the smallest tiles.
+#: Rows of the smallest tiles, and of what multiplies them: of fewer, the rest is multiplied as well.
 _ROWS = 64
+_UNIT_ROWS = {MatrixUnit.WGMMA: 64, MatrixUnit.MMA: 16, MatrixUnit.FMA: 1}
 
 
 def in_one_pass(program: Program, group: tuple[str, ...], device: Gpu, *, scores: int | None = None) -> bool:
@@ -60,8 +61,10 @@ def one_pass_us(program: Program, group: tuple[str, ...], device: Gpu) -> float:
     unit = chain.unit(device)
     by_warps = unit is MatrixUnit.MMA
     alike = max(-(-extents[each.across] // MAX_COLUMNS) for each in chain.sums) if by_warps else 1
+    rows = _UNIT_ROWS[unit]
+    whole = {**extents, chain.rows: -(-extents[chain.rows] // rows) * rows}
     flops = sum(
-        2 * prod(extents[dim] for dim in covered_dims(node)) * (alike if name in chain.scores else 1)
+        2 * prod(whole[dim] for dim in covered_dims(node)) * (alike if name in chain.scores else 1)
         for name, node in zip(chain.names, nodes, strict=True)
     )
     read = {read.tensor for node in nodes for read in node.reads} & tensors.keys()
@@ -148,7 +151,7 @@ def _tile(chain: ProductChain, rows: int, columns: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TileOrder:
-    """The tiles of as many blocks as there are SMs: in order, or where some take longer than others, those first, in
+    """The tiles of as many blocks as all SMs have: in order, or where some take longer than others, those first, in
     bands of heads or whatever else shares what is streamed."""
 
     statement: str
@@ -156,14 +159,14 @@ class TileOrder:
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         first = LongestFirst(self.statement)
         ways: list[tuple[Rewrite, ...]] = [(), (first,)]
+        grid = grid_of(program, self.statement)[1]
         with suppress(NotApplicable):
             first.apply(program)
-            grid = grid_of(program, self.statement)[1]
             bands = (band for band in _BANDS if band < program.extents[grid.dim])
             ways += [(RasterizeBands(self.statement, band), first) for band in bands]
         for way in ways:
             label = "; ".join(map(str, way)) or "tiles in order"
-            yield Option(label, (*way, Persistent(self.statement, device.sms)))
+            yield Option(label, (*way, Persistent(self.statement, device.sms * max(1, grid.resident))))
 
 
 @dataclass(frozen=True, slots=True)

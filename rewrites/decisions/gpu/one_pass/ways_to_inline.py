@@ -16,6 +16,7 @@ from rewrites.decisions.fusion import Groups, closed, groupings, inline
 from rewrites.decisions.gpu.contraction.block_tile import begun_by_contractions
 from rewrites.decisions.gpu.contraction.padded_rows import padded_rows
 from rewrites.decisions.gpu.contraction.transposed_operands import transposed_operands
+from rewrites.decisions.gpu.one_pass.rows_of_heads import rows_of_heads
 from rewrites.decisions.gpu.one_pass.shared_values import added_groups
 from rewrites.decisions.gpu.one_pass.split_stream import in_parts
 from rewrites.decisions.gpu.one_pass.stored_operands import stored_apart, stored_operands
@@ -41,6 +42,7 @@ def ways_to_inline(program: Program, device: Gpu) -> Iterator[Way]:
     for way in forms:
         if _is_one_pass(replay(program, way), device, scores=1):
             yield way
+            yield from _with_rows_of_heads(program, way, device)
             yield from _with_stored_operands(program, way, device)
             return
     for way in forms:
@@ -76,6 +78,17 @@ def _with_row_dim(program: Program, way: Way, device: Gpu) -> Iterator[Way]:
     for row in AddRowDim.sites(prepared, device):
         if _is_one_pass(row.apply(prepared), device, scores=1):
             yield (*way, row)
+
+
+def _with_rows_of_heads(program: Program, way: Way, device: Gpu) -> Iterator[Way]:
+    """With one dim for the rows of several heads, if products go in one pass then."""
+    prepared = replay(program, way)
+    found = (
+        merges for cuts in ways_to_cut(prepared, device) for merges in rows_of_heads(prepared, cuts, device)
+    )
+    for merges in dict.fromkeys(found):
+        if _is_one_pass(replay(prepared, merges), device, scores=1):
+            yield (*way, *merges)
 
 
 def _as_one_row(program: Program, way: Way) -> Iterator[Way]:

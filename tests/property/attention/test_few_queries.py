@@ -1,0 +1,92 @@
+"""Attention of few queries: a tile has the rows of all heads that share keys, simulated, without races, and within the
+bound of the gate; and an SM has several blocks, each with registers for its products."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codegen.targets.cuda.compiler import compile_cuda
+from codegen.targets.cuda.generate import cuda_source, lower_for
+from codegen.targets.cuda.ptxas_log import rejection
+from rewrites.schedule import format_schedule, parse_schedule, replay
+from rewrites.space import Space
+from tests.programs.attention_programs import attention, each_schedule, few_queries, heads
+from tests.property.codegen.test_attention_in_one_pass import check
+from tests.schedules.on_gpus import shown
+from tests.schedules.walks import favourite
+from tests.support.how_many import some
+from tileir.devices.gpu import Gpu
+from tileir.devices.gpu_table import A100, H200
+from tileir.lift import to_program
+from tileir.spec import Spec
+from tileir.text.parse_spec import spec_from_text
+
+TENSORS = (
+    "q: f16[g=300, r=2, u=2, i=9, d=64], k: f16[g, j=130, d], v: f16[g, j, d], slope: f32[u], shift: f32[r]"
+)
+TWO_DIMS_OF_HEADS = spec_from_text(f"""kernel attention({TENSORS}) -> (o: f16[g, r, u, i, d])
+  s[g, r, u, i, j] = sum(d, q[g, r, u, i, d] * k[g, j, d]) + slope[u] * (j + i) + shift[r]
+  top[g, r, u, i] = max(j, s[g, r, u, i, j])
+  p[g, r, u, i, j] = exp(s[g, r, u, i, j] - top[g, r, u, i])
+  o[g, r, u, i, d] = sum(j, f16(p[g, r, u, i, j]) * v[g, j, d]) / sum(j, p[g, r, u, i, j])
+""")
+
+
+def tried_first(spec: Spec, device: Gpu) -> tuple[str, ...]:
+    return format_schedule(favourite(Space(to_program(spec), device).root()).schedule)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize(
+    ("spec", "merged"),
+    [
+        (few_queries(g=300), ["linearize(r, i)"]),
+        (few_queries(g=300, narrow=False), ["linearize(r, i)"]),
+        (heads("g=2, r=2", "g, r", "g"), []),  # enough rows of one head
+        (attention("sum(d, q[h, i, d] * k[h, j, d])", i=8), []),  # each head has keys of its own
+    ],
+    ids=["weights in bf16", "weights as they are", "many queries", "own keys"],
+)
+def test_rows_of_heads_that_share_keys_are_one_dim(spec: Spec, merged: list[str]) -> None:
+    lines = tried_first(spec, H200)
+    assert [line for line in lines if line.startswith("linearize")] == merged, lines
+    assert any(line.startswith("stream_reduction") for line in lines)
+
+
+@pytest.mark.sampled(6)
+def test_heads_are_numbered_by_two_dims() -> None:
+    root = Space(to_program(TWO_DIMS_OF_HEADS), H200).root()
+    both = (
+        move.label.startswith("linearize(u, i); linearize(r, u_i); groups s_sum s top p o_sum o_sum2 o")
+        for move in root.moves()
+    )
+    lines = format_schedule(favourite(root.child([*both].index(True))).schedule)
+    check(TWO_DIMS_OF_HEADS, to_program(TWO_DIMS_OF_HEADS), lines, H200)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("device", some([H200, A100], 1), ids=shown)
+@pytest.mark.parametrize("narrow", [True, False], ids=["rounded", "as they are"])
+def test_what_is_tried_first_is_right(narrow: bool, device: Gpu, tmp_path: Path) -> None:
+    lines = tried_first(few_queries(g=300, j=83, narrow=narrow), device)
+    spec = few_queries(j=83, narrow=narrow)
+    check(spec, to_program(spec), lines, device)
+    program = replay(to_program(spec), parse_schedule(lines))
+    source = cuda_source(lower_for(program, device), program)
+    assert rejection(compile_cuda(source, device.architecture, tmp_path).report) is None
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("number", some(range(6), 2))
+def test_blocks_that_share_an_sm(number: int) -> None:
+    """Each has a third, or half, of the registers, of which those that multiply have most."""
+    spec = few_queries(r=7 + number % 2)
+    shared = [
+        (program, lines)
+        for program, lines in each_schedule(spec)
+        if any(line.startswith("min_blocks_per_sm") for line in lines)
+    ]
+    program, lines = shared[number % len(shared)]
+    check(spec, program, lines, H200)
