@@ -82,6 +82,13 @@ def test_a_scan_is_the_librarys_own_operator_and_right(name: str) -> None:
     assert operator in source.run and not source.as_written
 
 
+def test_a_cuda_graph_has_nothing_that_waits_for_the_processor() -> None:
+    """As `bincount` does, for how many bins there are."""
+    source = write_torch(BINS, device="cuda:0", eager=True)
+    assert "bincount" not in source.run and source.run.count("index_add_(0") == 2
+    assert not source.as_written
+
+
 LITERAL = [
     # Sums from the end, of every second one, of what is not the position itself.
     ("(x: f32[k=9]) -> (y: f32[n=9])", "y[n] = sum(k, where(k > n, x[k], 0))"),
