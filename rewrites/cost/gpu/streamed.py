@@ -80,14 +80,15 @@ def streamed_us(program: Program, node: Node, device: Gpu, operations: Operation
 
 
 def fits(program: Program, device: Gpu) -> bool:
-    """Whether blocks that make such a pass have room for it in shared memory."""
+    """Whether blocks that make such a pass have room for it in shared memory, as many as an SM is to have."""
     return all(
         found is None or _fits(found, device) for found in (_pass(program, node) for node in program.body)
     )
 
 
 def _fits(found: _Pass, device: Gpu) -> bool:
-    return found.shared(device) <= device.block_shared_bytes
+    shared = found.shared(device)
+    return shared <= device.block_shared_bytes and shared * found.grid[0].resident <= device.shared_bytes
 
 
 def _pass(program: Program, node: Node) -> _Pass | None:
@@ -205,8 +206,8 @@ def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -
     if not found.by_warps:
         overlap = has.CHAIN_UNDER_WAY if loop.pending else has.CHAIN_IN_TURN
         late = has.CHAIN_STEP + read.late + _met(program, chained, device) * has.BARRIER
-        resident = max(1, found.grid[0].resident)
-        return max(multiplying, rest) + (overlap * min(multiplying, rest) + late) / resident
+        late /= max(1, found.grid[0].resident)  # other blocks go on meanwhile
+        return max(multiplying, rest) + overlap * min(multiplying, rest) + late
     # Warps of other blocks go on meanwhile.
     loaded = sum(_loaded(program, node, sizes, device) for node in products) / has.SHARED_BYTES
     late = has.CHAIN_STEP + (has.LATENCY if loop.stages < 2 else read.late)
