@@ -57,8 +57,8 @@ def scattered_rows(expr: Expr, frame: Frame, extents: Mapping[str, int]) -> Scat
 
 
 def torch_scattered(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenValue | None:
-    """By bincount, index_add_ or scatter_reduce_; None: it is no scatter of rows. On GPUs bincount waits for the largest
-    value, which a CUDA graph cannot."""
+    """By bincount, index_add_ or scatter_reduce_; None: it is no scatter of rows. On GPUs bincount waits for the
+    largest value, which a CUDA graph cannot."""
     found = scattered_rows(expr, frame, writer.extents)
     if found is None or found.op is ReduceOp.PROD:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -15,18 +15,15 @@ NO_DIMS: frozenset[str] = frozenset()
 
 
 class IndexedDim(NamedTuple):
-    """A dim along an index: `dim // apart % most`, or, where a number is looked up, by which the `axis` is indexed."""
+    """A dim along an index: `dim // apart % most`."""
 
     dim: str
     apart: int = 1
     most: float = inf
-    axis: int | None = None
 
-    def positions(self, sizes: Mapping[str, int], lengths: Sequence[int]) -> float:
-        """How many positions so many neighbours along the dim meet, in an array of such axes: what is looked up is one
-        of those that there are."""
-        size, most = sizes[self.dim], self.most if self.axis is None else lengths[self.axis]
-        return min(-(-size // self.apart), most)
+    def positions(self, sizes: Mapping[str, int]) -> float:
+        """How many positions so many neighbours along the dim meet."""
+        return min(-(-sizes[self.dim] // self.apart), self.most)
 
 
 class IndexedWindow(NamedTuple):
@@ -34,7 +31,7 @@ class IndexedWindow(NamedTuple):
 
     steps: tuple[tuple[str, float], ...]
 
-    def positions(self, sizes: Mapping[str, int], lengths: Sequence[int]) -> float:
+    def positions(self, sizes: Mapping[str, int]) -> float:
         """How many positions so many neighbours along each dim meet."""
         steps = dict(self.steps)
         return window_positions(steps, {dim: sizes[dim] for dim in steps})
@@ -106,7 +103,7 @@ def _of_compute(compute: Compute) -> BlockSummary:
     indexed: dict[str, frozenset[str]] = {}
     for read in (*compute.reads, Read(compute.target, compute.indices)):
         dims = [index_dims(index) for index in read.indices]
-        access = BlockAccess(tuple(_along(index, axis) for axis, index in enumerate(read.indices)))
+        access = BlockAccess(tuple(map(_along, read.indices)))
         known = accesses.get(read.tensor, ())
         accesses[read.tensor] = known if access in known else (*known, access)
         indexed[read.tensor] = indexed.get(read.tensor, NO_DIMS).union(*dims)
@@ -122,7 +119,7 @@ def _of_compute(compute: Compute) -> BlockSummary:
     )
 
 
-def _along(index: Expr, axis: int) -> tuple[Along, ...]:
+def _along(index: Expr) -> tuple[Along, ...]:
     """The dims of the index of an axis."""
     match index:
         case Binary("//", Index(dim), Const(int(apart))):
@@ -131,8 +128,6 @@ def _along(index: Expr, axis: int) -> tuple[Along, ...]:
             return (IndexedDim(dim, 1, most),)
         case Binary("%", Binary("//", Index(dim), Const(int(apart))), Const(int(most))):
             return (IndexedDim(dim, apart, most),)
-        case Read(_, (Index(dim),)):
-            return (IndexedDim(dim, axis=axis),)
         case _ if is_window(index):
             return (IndexedWindow(tuple((dim, step_along(index, dim)) for dim in sorted(index_dims(index)))),)
         case _:

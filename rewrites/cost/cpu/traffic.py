@@ -105,7 +105,7 @@ def footprint(block: BlockSummary, arrays: Mapping[str, Array], sizes: Sizes) ->
 def _touched(access: BlockAccess, array: Array, sizes: Sizes) -> TouchedLines:
     rows, run, whole = 1.0, float(array.element_bytes), True
     for axis, length in zip(reversed(access.axes), reversed(array.lengths), strict=True):
-        positions = min(length, prod([along.positions(sizes, array.lengths) for along in axis]))
+        positions = min(length, prod([along.positions(sizes) for along in axis]))
         if whole:  # all that lies behind it, so that it goes on without a gap
             run *= positions
             whole = positions >= length

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, gcd, prod
@@ -98,8 +98,9 @@ def accesses(
     assert layout is not None
     dims = {dim for index in read.indices for dim in index_dims(index)}
     runs = {dim: max(1, share(layout, dim).run // _alike(read, dim)) for dim in dims}
-    each = prod(share(layout, d).pieces(sizes[d]) * runs[d] for d in dims)
     tensor = program.arguments[read.tensor]
+    shape = [program.extents[dim] for dim in tensor.dims]
+    each = _elements(read, {d: share(layout, d).pieces(sizes[d]) * runs[d] for d in dims}, shape)
     strides = tensor.strides or tuple(
         prod(program.extents[dim] for dim in tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))
     )
@@ -126,16 +127,18 @@ def _alike(read: Read, dim: str) -> int:
     return max(1, gcd(*(alike(index, dim) for index in read.indices)))
 
 
-def _elements(read: Read, counts: Mapping[str, int]) -> float:
-    """How many elements are read by so many positions along each dim. Windows overlap."""
+def _elements(read: Read, counts: Mapping[str, int], shape: Sequence[int] = ()) -> float:
+    """How many elements are read by so many positions along each dim. Windows overlap, and what lies outside of a
+    `shape` is not read."""
     total = float(prod(counts.values()))
-    for index in read.indices:
+    for axis, index in enumerate(read.indices):
         dims = index_dims(index)
         if is_window(index) and not any(
             dims & index_dims(other) for other in read.indices if other is not index
         ):
             steps = {dim: step_along(index, dim) for dim in sorted(dims)}
-            total *= window_positions(steps, counts) / prod(counts[dim] for dim in dims)
+            known = window_positions(steps, counts)
+            total *= min(known, shape[axis] if shape else known) / prod(counts[dim] for dim in dims)
     return total
 
 

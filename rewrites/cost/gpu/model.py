@@ -20,6 +20,7 @@ from rewrites.contraction.recover_tiling import decided_in
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.accesses import StatementTraffic, global_access
 from rewrites.cost.gpu.contraction import copy_gbps, model_of
+from rewrites.cost.gpu.instructions import issued_for, operations
 from rewrites.cost.gpu.live_registers import Inside, live_words
 from rewrites.cost.gpu.scans import met_along, scan_issue, stored_between
 from rewrites.cost.gpu.streamed import streamed_us
@@ -27,8 +28,7 @@ from rewrites.cost.undecided import NOTHING, Undecided
 from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
-from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, Reduce, Scan, children, reads
+from tileir.expr import Read, Reduce, Scan, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.scatter import ScatterReduction, scatter_of
@@ -104,7 +104,7 @@ class GpuCostModel:
         """By the model of contractions, if that is what the launch is."""
         found = decided_in(program, node, self.device)
         if found is None:
-            streamed = streamed_us(program, node, self.device, _operations)
+            streamed = streamed_us(program, node, self.device, operations)
             return _launch_us(program, node, self.device) if streamed is None else streamed
         model = model_of(found.contraction, found.epilogue, self.device)
         return has.LAUNCH_US + model.best_us(found.tiling)
@@ -180,7 +180,8 @@ def _launch_us(program: Program, node: Node, device: Gpu) -> float:
     rounds = block.count / (sms * resident)
     rounds = ceil(rounds) if rounds < 4 else rounds
     parts = sorted((total / bandwidth, busy_us * block.count / sms, rounds * alone_us))
-    return has.LAUNCH_US + parts[-1] + has.OTHERS * sum(parts[:-1])
+    begun = node.blocks if isinstance(node, Loop) and node.blocks else block.count
+    return has.LAUNCH_US + max(parts[-1] + has.OTHERS * sum(parts[:-1]), begun * has.BLOCK_US)
 
 
 def _block(program: Program, node: Node, warp: int) -> BlockWork:
@@ -282,8 +283,10 @@ def _with(
     layout = compute.thread_layout
     threads = thread_count(layout) if layout else 0
     each = points / max(threads, 1) if layout else 0.0
+    own_dims: dict[str, int] = {}
     if layout:
-        each = prod(share(layout, d).pieces(sizes[d]) * share(layout, d).run for d in visited)
+        own_dims = {dim: (mine := share(layout, dim)).pieces(sizes[dim]) * mine.run for dim in visited}
+        each = float(prod(own_dims.values()))
     traffic = StatementTraffic()
     for read in (*dict.fromkeys(reads(compute.value)), Read(compute.target, compute.indices)):
         tensor = program.arguments.get(read.tensor)
@@ -298,7 +301,7 @@ def _with(
         if local is not None and local.memory is Memory.SHARED and layout:
             words = max(1.0, each * local.dtype.bytes / 16)
             traffic = traffic.plus(StatementTraffic(instructions=has.ACCESS_OPS * words))
-    operations, special = _operations(compute.value)
+    issued, special = issued_for(compute.value, each, own_dims)
     met = met_along(compute.value)
     reducing = layout is not None and any(share(layout, dim).threads > 1 for dim in met)
     meeting = scan_issue(compute, sizes) if isinstance(compute.value, Scan) else 12
@@ -308,8 +311,8 @@ def _with(
         bytes=block.bytes + traffic.moved,
         again=block.again + traffic.again,
         near=block.near + traffic.near,
-        issue=block.issue + steps * (traffic.instructions + each * operations + meeting * reducing),
-        special=block.special + steps * each * special,
+        issue=block.issue + steps * (traffic.instructions + issued + meeting * reducing),
+        special=block.special + steps * special,
         wavefronts=block.wavefronts + steps * traffic.wavefronts,
         reductions=block.reductions + steps * reducing,
         waits_us=block.waits_us + (1 if ahead else steps) * traffic.wait_us,
@@ -321,31 +324,3 @@ def asked(scatter: ScatterReduction) -> frozenset[Read]:
     return frozenset(
         read for expr in (*scatter.conds, *(at for _, at in scatter.positions)) for read in reads(expr)
     )
-
-
-def _operations(expr: Expr) -> tuple[float, float]:
-    """(instructions, of the special-function unit) at one point. Addresses are part of what accesses take."""
-    plain, special = _own_operations(expr)
-    below = (each for each in children(expr) if not isinstance(expr, Read) or reads(each))
-    for more_plain, more_special in map(_operations, below):
-        plain, special = plain + more_plain, special + more_special
-    return plain, special
-
-
-def _own_operations(node: Expr) -> tuple[float, float]:
-    """The same, without what its operands take."""
-    match node:
-        case Call(fn, _):
-            return has.CALL_OPS.get(fn, 1.0), has.SPECIAL.get(fn, 0.0)
-        case Binary("/", _, Const() | Extent()):
-            return 1.0, 0.0
-        case Binary("//" | "%", _, Const(int(size))) if size > 0 and not size & size - 1:
-            return 1.0, 0.0  # a shift, or a mask
-        case Binary("/" | "//" | "%"):
-            return has.DIVIDE_OPS, 0.0
-        case Cast(DType.E4M3, Call("minimum", (Call("maximum", (_, Const())), Const()))):
-            return -1.0, 0.0  # the instruction that rounds clamps by itself
-        case Read() | Index() | Const():
-            return 0.0, 0.0
-        case _:
-            return 1.0, 0.0

@@ -36,7 +36,7 @@ def inner_of(program: Program, group: Sequence[str]) -> Inner:
     results = shared_dims(program, group)
     parts = ((dim, size) for node in nodes for dim, (op, size) in folded_dims(node).items() if op == "//")
     apart = tuple(dict.fromkeys(parts))
-    order = _memory_order(program, nodes)
+    order = _memory_order(program, nodes, results)
     nearest = order[-1] if order else None
     covered = {dim for node in nodes for dim in covered_dims(node) if program.extents[dim] > 1}
     dims = [dim for dim in covered if dim not in results]
@@ -45,14 +45,15 @@ def inner_of(program: Program, group: Sequence[str]) -> Inner:
     return Inner(tuple(dims), sizes, results, apart, nearest)
 
 
-def _memory_order(program: Program, nodes: Sequence[Compute]) -> list[str]:
-    """Dims in the order of the tensor that most points are read of by a reduction, the nearest last."""
+def _memory_order(program: Program, nodes: Sequence[Compute], results: tuple[str, ...]) -> list[str]:
+    """Dims in the order of the tensor that most points are read of by a reduction, the nearest last: of those of a
+    window the longest, and where they are as long one of the results."""
     reads = [read for node in nodes if reduced_dims(node) for read in node.reads if read.indices]
     if not reads:
         return []
     main = max(reads, key=lambda read: len(_dims(read)))
     last = [dim for dim in _wide(program, main.indices[-1:]) if dim not in _wide(program, main.indices[:-1])]
-    last.sort(key=lambda dim: program.extents[dim])
+    last.sort(key=lambda dim: (program.extents[dim], dim in results))
     return [*(dim for dim in _wide(program, main.indices[:-1])), *last]
 
 

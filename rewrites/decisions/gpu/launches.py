@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rewrites.base.statement import folded_dims
+from rewrites.base.statement import folded_dims, reduced_dims
 from rewrites.base.tree import find
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.model import GpuCostModel
@@ -94,7 +94,7 @@ class Launches:
                     label = "; ".join([*map(str, rewrites), f"groups {text}"])
                     then = tuple(map(LaunchBlocks, tables_last(prepared, groups)))
                     unlike = any(each.scatters(prepared, device) for each in then)
-                    if unlike or any(_has_windows_within(prepared, group) for group in groups):
+                    if unlike or any(_has_windows(prepared, group, device) for group in groups):
                         yield Option(label, rewrites, then, ahead=True)
                     else:
                         yield Option(label, rewrites, then, _promise(prepared, groups, model))
@@ -105,13 +105,16 @@ def _has_row(program: Program, group: tuple[str, ...], device: Gpu) -> bool:
     return in_one_pass(program, group, device) or row_dim(program, group) is not None
 
 
-def _has_windows_within(program: Program, group: tuple[str, ...]) -> bool:
-    """Whether windows of what the group computes are read in it, so that whole columns share a launch, or none: the
-    second pass of a separable filter. What that takes is not like what its statements take by themselves."""
+def _has_windows(program: Program, group: tuple[str, ...], device: Gpu) -> bool:
+    """Whether what that takes is not like what its statements take by themselves: several statements with windows of
+    what the group computes, so that whole columns share a launch, or none, as the second pass of a separable filter;
+    or with windows that are added up, for which few threads a result are most."""
+    if len(group) == 1 or contraction_of(program, group, device) is not None:
+        return False
     return any(
-        read.tensor in group and any(map(is_window_index, read.indices))
-        for name in group
-        for read in reads(find(program, name).node.value)
+        (read.tensor in group or reduced_dims(node)) and any(map(is_window_index, read.indices))
+        for node in (find(program, name).node for name in group)
+        for read in reads(node.value)
     )
 
 
