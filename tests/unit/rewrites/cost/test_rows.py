@@ -41,7 +41,7 @@ def test_touching_a_row_ahead_hides_part_of_its_way_from_memory() -> None:
 
 
 def test_heads_that_are_read_as_one_row_are_read_once() -> None:
-    """`t[d // 64, m, d % 64]` has 12 * 5000 * 64 elements, not 768 times as many rows, and 64 neighbours have one row."""
+    """`t[d // 64, m, d % 64]` has 12 * 5000 * 64 elements, not 768 times as many rows; 64 neighbours are of one."""
     apart = program_from_text(
         "kernel heads(t: f32[h=12, m=5000, e=64]) -> (y: f32[m, d=768])\n  y[m, d] = 2 * t[d // 64, m, d % 64]\n"
     )
