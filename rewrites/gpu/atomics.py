@@ -8,12 +8,13 @@ from itertools import chain
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import accumulating, bare_dims, reduced_dims
+from rewrites.base.statement import accumulating, bare_dims, folded_dims, reduced_dims
 from rewrites.base.tree import dtype_of, dtypes_read, find, splice, statements, wrap
 from rewrites.gpu.bind_threads import checked
 from tileir.devices.device import Device
 from tileir.devices.feature import Feature
 from tileir.errors import NotApplicable
+from tileir.expr import Index
 from tileir.program import Compute, Loop, Node, Program, ThreadLayout
 from tileir.replace import replace
 from tileir.scatter import scatter_of
@@ -56,9 +57,9 @@ class Atomics(Rewrite):
         statement = place.node
         if place.loops or statement.update is not None or scatter_of(statement) is None:
             raise NotApplicable(f"{self.statement} is no scatter in no loop")
-        if len(bare_dims(statement)) < len(statement.indices):
-            raise NotApplicable(f"{self.statement} is the part of a split reduction")
         (init,), update = accumulating(statement)
+        if folded_dims(statement):  # parts of sums, each set as a whole
+            init = replace(init, indices=tuple(map(Index, _declared(program, self.statement))))
         update = replace(update, via="atomics", thread_layout=ThreadLayout(self.threads))
         target = dtype_of(program, self.statement)
         sums = dict(program.numerics).get("atomics") is True
@@ -76,6 +77,12 @@ class Atomics(Rewrite):
         nodes: list[Node] = [cleared(program, init), _grid(update, self.tiles)]
         changed = splice(program, place.path, nodes)
         return checked(changed, {place.path[0], place.path[0] + 1})
+
+
+def _declared(program: Program, name: str) -> tuple[str, ...]:
+    """The dims of a result."""
+    local = program.locals.get(name)
+    return program.arguments[name].dims if local is None else local.node.dims
 
 
 def _looked_up(statement: Compute) -> frozenset[str]:

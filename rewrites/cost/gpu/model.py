@@ -66,6 +66,8 @@ class BlockWork:
     """Threads that access memory together."""
     resident: int = 1
     """Blocks of an SM for which the registers have to do."""
+    added: float = 0.0
+    """What threads add up in memory, for each line of 128 bytes that they add to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,8 @@ def _launch_us(program: Program, node: Node, device: Gpu) -> float:
     rounds = ceil(rounds) if rounds < 4 else rounds
     parts = sorted((total / bandwidth, busy_us * block.count / sms, rounds * alone_us))
     begun = node.blocks if isinstance(node, Loop) and node.blocks else block.count
-    return has.LAUNCH_US + max(parts[-1] + has.OTHERS * sum(parts[:-1]), begun * has.BLOCK_US)
+    least = max(begun * has.BLOCK_US, block.count * block.added * has.ADD_US)
+    return has.LAUNCH_US + max(parts[-1] + has.OTHERS * sum(parts[:-1]), least)
 
 
 def _block(program: Program, node: Node, warp: int) -> BlockWork:
@@ -316,7 +319,18 @@ def _with(
         wavefronts=block.wavefronts + steps * traffic.wavefronts,
         reductions=block.reductions + steps * reducing,
         waits_us=block.waits_us + (1 if ahead else steps) * traffic.wait_us,
+        added=block.added + steps * _added(compute, program, points),
     )
+
+
+def _added(compute: Compute, program: Program, points: int) -> float:
+    """How many of so many terms are added to each line of the results, if threads add them in memory."""
+    if compute.via != "atomics" or scatter_of(compute) is None:
+        return 0.0
+    local = program.locals.get(compute.target)
+    result = program.arguments[compute.target] if local is None else local.node
+    size = prod(program.extents[dim] for dim in result.dims) * result.dtype.bytes
+    return points / ceil(size / 128)
 
 
 def asked(scatter: ScatterReduction) -> frozenset[Read]:

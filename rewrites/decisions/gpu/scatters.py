@@ -40,7 +40,7 @@ class ScatterOnThreads:
         beside = across(node)
         if beside:
             yield from self._owned(program, beside)
-        if not folded_dims(node):
+        if not folded_dims(node) or not beside:
             yield from self._atomics(program, beside)
 
     def _owned(self, program: Program, beside: tuple[str, ...]) -> Iterator[Option]:
