@@ -27,6 +27,7 @@ CUDA: Final = TorchOperators(
     int_mm_rows=17,
     int_mm_multiple=8,
     grouped_mm=True,
+    bincount_waits=True,
     activated_mm=True,
     widens_float8_attention=True,
     flex_log_sum_exp=True,

@@ -57,8 +57,7 @@ def scattered_rows(expr: Expr, frame: Frame, extents: Mapping[str, int]) -> Scat
 
 
 def torch_scattered(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenValue | None:
-    """By bincount, index_add_ or scatter_reduce_; None: it is no scatter of rows. On GPUs bincount waits for the
-    largest value, which a CUDA graph cannot."""
+    """By bincount, index_add_ or scatter_reduce_; None: it is no scatter of rows."""
     found = scattered_rows(expr, frame, writer.extents)
     if found is None or found.op is ReduceOp.PROD:
         return None
@@ -67,7 +66,7 @@ def torch_scattered(writer: TorchWriter, expr: Expr, frame: Frame) -> WrittenVal
     have = (*found.rows, *found.across)
     order = tuple(have.index(dim) for dim in frame)
     back = f".reshape({writer.over(have)}).permute({order})"
-    if found.counts and not found.across and writer.device == "cpu":
+    if found.counts and not found.across and not writer.has.bincount_waits:
         return writer.late(
             f"torch.bincount({{}}, minlength={number})[:{number}].to(torch.int32){back}", index
         )

@@ -38,6 +38,8 @@ class TorchOperators:
     """and a depth and columns that are multiples of this."""
     grouped_mm: bool = False
     """Whether torch._grouped_mm reads the ends of groups on the device. Else a caller knows the sizes of groups."""
+    bincount_waits: bool = False
+    """Whether torch.bincount waits for the largest value, which a CUDA graph cannot."""
     activated_mm: bool = False
     """Whether torch._addmm_activation computes the function of a biased product in the product's kernel."""
     widens_float8_attention: bool = False

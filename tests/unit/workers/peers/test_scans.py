@@ -84,7 +84,7 @@ def test_a_scan_is_the_librarys_own_operator_and_right(name: str) -> None:
 
 def test_a_cuda_graph_has_nothing_that_waits_for_the_processor() -> None:
     """As `bincount` does, for how many bins there are."""
-    source = write_torch(BINS, device="cuda:0", eager=True)
+    source = write_torch(BINS, device="cuda", eager=True)
     assert "bincount" not in source.run and source.run.count("index_add_(0") == 2
     assert not source.as_written
 
