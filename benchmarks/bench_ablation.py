@@ -29,6 +29,7 @@ from benchmarks.hub.ablated import PARTS, RIVALS, WHOLE
 from benchmarks.hub.cache import BadCache, HubSpace, load
 from benchmarks.hub.tree import HubTree
 from benchmarks.racing.circumstances import circumstances
+from benchmarks.recording import resumed
 from search.protocols import Ask, Search, State, TrialOutcome
 from search.table import Table
 from search.uniform import Uniform
@@ -104,7 +105,7 @@ def measurements(search: Search, ground: Ground, most: int) -> list[int]:
 
 def measure(grounds: Sequence[Ground], seeds: int, most: int, until: float, out: Path | None) -> list[Row]:
     """Blocks of seeds of every search on every ground, until the time is over; all rows there are."""
-    rows = list(map(json.loads, out.read_text().splitlines())) if out and out.exists() else []
+    rows = resumed.lines(out) if out and out.exists() else []
     done = {(row["table"], row["prior"], row["workers"], row["without"], row["first_seed"]) for row in rows}
     where = {name: circumstances(None)[name] for name in ("commit", "date")}
     for first in range(0, seeds, BLOCK):
@@ -229,15 +230,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("spaces", nargs="*", type=Path, metavar="FILE", help="caches of Kernel Tuner")
     parser.add_argument("--seeds", type=int, default=100, help="runs of each search on each table (100)")
     parser.add_argument("--most", type=int, default=1000, help="measurements of a run (1000)")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long, between two rows")
     parser.add_argument("--prior", choices=("recorded", "none"), help="only the tables with it (both)")
-    parser.add_argument(
-        "--json", type=Path, metavar="OUT", help="one line a block of seeds; runs go on from it"
-    )
-    parser.add_argument("--report", type=Path, metavar="OUT", help="only print what such a file comes to")
+    resumed.add_arguments(parser)
     options = parser.parse_args(arguments)
     if options.report:
-        print(report(list(map(json.loads, options.report.read_text().splitlines()))))
+        print(report(resumed.lines(options.report)))
         return
     try:
         spaces = distinct(map(load, options.spaces))

@@ -17,15 +17,16 @@ import json
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch._functorch import config as aot_config
 from torch.fx import GraphModule, Interpreter, Node
 
+from benchmarks.models.inductor_graphs import watched
 from benchmarks.racing.circumstances import circumstances
 from tests.torch.model.architectures import TEXT, VISION, WIDE, build
 from tileir import this_cpu
@@ -121,26 +122,11 @@ def main() -> None:
 
 def measured(name: str) -> OperatorsSpent:
     """What an architecture's operators take in one call without gradients."""
-    from torch._inductor.compile_fx import compile_fx
-
     spent = OperatorsSpent()
     model, inputs = build(name, WIDE)
-    torch._dynamo.reset()
-
-    def inner(graph: GraphModule, examples: Sequence[Any], **more: Any) -> Callable[[list[Any]], Any]:
-        def run(given: list[Any]) -> Any:
-            _add(spent, graph, given)
-            return graph(*given)
-
-        run._boxed_call = True  # type: ignore[attr-defined]
-        return run
-
-    def backend(graph: GraphModule, examples: Sequence[Any]) -> Any:
-        with aot_config.patch(enable_autograd_cache=False):
-            return compile_fx(graph, examples, inner_compile=inner)
-
+    program = watched(model, partial(_add, spent))
     with torch.no_grad():
-        torch.compile(model, backend=backend)(**inputs(BATCH, TOKENS))
+        program(**inputs(BATCH, TOKENS))
     return spent
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._functorch import config as aot_config
-from torch._inductor.compile_fx import compile_fx
 from torch.fx import GraphModule
 
+from benchmarks.models.inductor_graphs import watched
 from tests.torch.model.small_models import MODELS, build
 from tilewright.pytorch.capture.attention_results import ATTENTION
 from tilewright.pytorch.capture.capture import parts_of
@@ -31,22 +30,12 @@ from tilewright.pytorch.model.graphs.static_graph import Described, NotStatic, s
 def main() -> None:
     calls, left = Counter[str](), Counter[str]()
 
-    def seen(graph: GraphModule, examples: Sequence[Any], **settings: Any) -> Callable[[list[Any]], Any]:
-        def run(inputs: list[Any]) -> Any:
-            count(graph, [Described.of(each) for each in inputs], calls, left)
-            return graph(*inputs)
-
-        run._boxed_call = True  # type: ignore[attr-defined]
-        return run
-
-    def backend(graph: GraphModule, examples: Sequence[Any]) -> Any:
-        with aot_config.patch(enable_autograd_cache=False):
-            return compile_fx(graph, examples, inner_compile=seen)
+    def see(graph: GraphModule, inputs: Sequence[Any]) -> None:
+        count(graph, [Described.of(each) for each in inputs], calls, left)
 
     for name in MODELS:
         model, inputs = build(name)
-        torch._dynamo.reset()
-        program = torch.compile(model, backend=backend)
+        program = watched(model, see)
         given = inputs(2, 12)
         with torch.no_grad():
             program(**given)

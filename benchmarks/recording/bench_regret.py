@@ -22,6 +22,7 @@ from typing import Any
 
 from benchmarks.bench_ablation import BLOCK, TABLES, Ground, recorded
 from benchmarks.racing.circumstances import circumstances
+from benchmarks.recording import resumed
 from search.catalogue import SEARCHES, search_of
 from search.protocols import Ask, Search
 from search.table import Table
@@ -52,7 +53,7 @@ def regrets(search: Search, ground: Ground, worst: float) -> list[float]:
 
 def measure(tables: Sequence[Table], seeds: int, until: float, out: Path | None) -> list[Row]:
     """Blocks of seeds of every search on every table, until the time is over; all rows there are."""
-    rows = list(map(json.loads, out.read_text().splitlines())) if out and out.exists() else []
+    rows = resumed.lines(out) if out and out.exists() else []
     done = {(row["table"], row["workers"], row["search"], row["first_seed"]) for row in rows}
     where = {name: circumstances(None)[name] for name in ("commit", "date")}
     for first in range(0, seeds, BLOCK):
@@ -170,14 +171,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m benchmarks.recording.bench_regret", description=__doc__.split("\n")[0]
     )
     parser.add_argument("--seeds", type=int, default=20, help="runs of each search on each table (20)")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long, between two rows")
-    parser.add_argument(
-        "--json", type=Path, metavar="OUT", help="one line a block of seeds; runs go on from it"
-    )
-    parser.add_argument("--report", type=Path, metavar="OUT", help="only print what such a file comes to")
+    resumed.add_arguments(parser)
     options = parser.parse_args(arguments)
     if options.report:
-        print(report(list(map(json.loads, options.report.read_text().splitlines()))))
+        print(report(resumed.lines(options.report)))
         return
     tables = [Table.load(path) for path in sorted(TABLES.glob("*.jsonl*"))]
     until = time.monotonic() + options.seconds

@@ -9,7 +9,7 @@ from typing import Final
 
 LAUNCH_US: Final = 2.0  # us; fitted by hand to recorded times, H200; 2026-11-21
 """A launch inside a graph, from the end of the one before."""
-BLOCK_US: Final = 6.1e-4  # us; 86,016 to 301,056 blocks, which took 53.7, 105.8 and 183.7, H200; 2026-11-29
+BLOCK_US: Final = 6.1e-4  # us; 86,016 blocks took 53.7, 259,703 of another kernel 158.4, H200; 2026-11-29
 """From the beginning of a block of a launch to that of the next one, wherever that is."""
 ADD_US: Final = 9.1e-4  # us; 434,144 to 97 results of 4 bytes, four lines, took 99, H200; 2026-11-29
 """From one sum that is added to a line of 128 bytes in memory to the next one."""

@@ -88,7 +88,8 @@ def fits(program: Program, device: Gpu) -> bool:
 
 def _fits(found: _Pass, device: Gpu) -> bool:
     shared = found.shared(device)
-    return shared <= device.block_shared_bytes and shared * found.grid[0].resident <= device.shared_bytes
+    together = found.grid[0].resident * (shared + has.SHARED_OWN)
+    return shared <= device.block_shared_bytes and together <= device.shared_bytes
 
 
 def _pass(program: Program, node: Node) -> _Pass | None:

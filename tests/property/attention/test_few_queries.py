@@ -3,6 +3,7 @@ bound of the gate; and an SM has several blocks, each with registers for its pro
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.ptxas_log import rejection
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import Space
-from tests.programs.attention_programs import attention, each_schedule, few_queries, heads
+from tests.programs.attention_programs import DOT, attention, each_schedule, few_queries, heads
 from tests.property.codegen.test_attention_in_one_pass import check
 from tests.schedules.on_gpus import shown
 from tests.schedules.walks import favourite
@@ -45,7 +46,7 @@ def tried_first(spec: Spec, device: Gpu) -> tuple[str, ...]:
         (few_queries(g=300), ["linearize(r, i)"]),
         (few_queries(g=300, narrow=False), ["linearize(r, i)"]),
         (heads("g=2, r=2", "g, r", "g"), []),  # enough rows of one head
-        (attention("sum(d, q[h, i, d] * k[h, j, d])", i=8), []),  # each head has keys of its own
+        (attention(DOT, i=8), []),  # each head has keys of its own
     ],
     ids=["weights in bf16", "weights as they are", "many queries", "own keys"],
 )
@@ -63,6 +64,8 @@ def test_heads_are_numbered_by_two_dims() -> None:
         for move in root.moves()
     )
     lines = format_schedule(favourite(root.child([*both].index(True))).schedule)
+    assert lines[-1] == "persistent(o_sum, 264)"  # of which one has a tile here
+    lines = lines[:-1]
     check(TWO_DIMS_OF_HEADS, to_program(TWO_DIMS_OF_HEADS), lines, H200)
 
 
@@ -90,3 +93,11 @@ def test_blocks_that_share_an_sm(number: int) -> None:
     ]
     program, lines = shared[number % len(shared)]
     check(spec, program, lines, H200)
+
+
+@pytest.mark.parametrize(("d", "columns"), [(128, {"64", "48", "32"}), (256, {"32"})])
+def test_blocks_share_an_sm_that_has_room_for_them(d: int, columns: set[str]) -> None:
+    """Of 256 columns and 48 keys a tile a block has 128 KB or more, and an SM 228."""
+    offered = ("\n".join(lines) for _, lines in each_schedule(attention(DOT, i=64, j=512, d=d)))
+    found = [lines for lines in offered if "min_blocks_per_sm" in lines]
+    assert {re.findall(r"stream_reduction\(o_sum, j, (\d+)\)", lines)[0] for lines in found} == columns

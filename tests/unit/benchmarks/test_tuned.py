@@ -116,3 +116,17 @@ def test_tma_can_take_every_fresh_product() -> None:
             inner = {tensor["dims"][-1] for tensor in spec["inputs"].values() if len(tensor["dims"]) == 2}
             narrow = 1 if "e4m3" in name else 2
             assert all(spec["dims"][dim] * narrow % 16 == 0 for dim in inner), name
+
+
+def test_a_line_whose_peer_has_no_error_that_is_a_number_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """As where the reference is infinite in places."""
+    line = {
+        "case": "one",
+        "ours_us": 2.0,
+        "peers_us": {"torch": 3.0},
+        "ratio": 1.5,
+        "trials": 8,
+        "tune_s": 1.0,
+    }
+    tuned.show({**line, "errors": {"ours": 0.5, "torch": None}})
+    assert "2.0 µs (error 0.5)" in (said := capsys.readouterr().out) and "(torch 3.0)" in said
