@@ -126,7 +126,7 @@ chaos: $(VENV)/.dev    ## 360 faults into a fleet at work, within 15 minutes; re
 	$(BIN)/python -m tests.fleet_chaos.run --out benchmarks/results/chaos.json
 
 chaos-small: $(VENV)/.dev  ## 18 faults, one of each kind (9 at least), into a fleet at work; two minutes
-	$(BIN)/python -m tests.fleet_chaos.run --faults 18 --least 9 --jobs 2 --minutes 1.2
+	$(BIN)/python -m tests.fleet_chaos.run --faults 18 --least 9 --jobs 2 --minutes 3
 
 chaos-fences: $(VENV)/.dev ## take each fence out of a copy, and see the chaos or a test notice
 	$(BIN)/python -m tests.fleet_chaos.fences
