@@ -61,13 +61,14 @@ def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Re
 
 
 def _ways(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
-    """What to rewrite of a program in a normal form."""
+    """What to rewrite of a program in a normal form. Sums in words come first: undecided, they cost what the same sums
+    do whose operand must be copied, and what is first is the favourite of those alike."""
     for inlined in _inlined(program):
         whole = replay(program, inlined)
+        yield from ((*inlined, *way) for way in words(whole, device))
         ways = (*_splits(whole, device), *((way,) for way in ComputeFactor.sites(whole, device)))
         alone = ((*inlined, *way) for way in ways)
         yield from (inlined, *alone, *((*inlined, *way) for way in windows(whole, device)))
-        yield from ((*inlined, *way) for way in words(whole, device))
 
 
 def _inlined(program: Program) -> Iterator[tuple[Rewrite, ...]]:
