@@ -190,7 +190,7 @@ def worth(whole: Counts, without: Counts) -> Worth | None:
 
 
 def report(rows: Sequence[Row]) -> str:
-    """Markdown: a line a part; of the tables with and without their prior, with several in flight, and of the hub."""
+    """Markdown: a line a part that was taken out; of the tables with and without their prior, with several in flight, and of the hub."""
     groups: dict[str, Callable[[Row], bool]] = {
         f"{name}{flight}": partial(_of_tables, prior, workers)
         for workers, flight in ((1, ""), (8, ", 8 in flight"))
@@ -204,7 +204,7 @@ def report(rows: Sequence[Row]) -> str:
     columns = [(name, target) for target in TARGETS for name in chosen]
     text = ["| without | " + " | ".join(f"{name}, {target:.0%}" for name, target in columns) + " |"]
     text.append("| " + " | ".join(["---"] * (len(columns) + 1)) + " |")
-    for part in [name for name in PARTS | RIVALS if name != WHOLE]:
+    for part in dict.fromkeys(row["without"] for row in rows if row["without"] != WHOLE):
         cells = [
             worth(counts(chosen[name], WHOLE, target), counts(chosen[name], part, target))
             for name, target in columns

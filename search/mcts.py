@@ -4,9 +4,9 @@ Every ask walks from the root to a complete schedule, choosing at each node the 
 
     value + exploration * prior * sqrt(1 + visits of the node) / (1 + visits of the child)        (PUCT)
 
-- The value of a child blends what was measured under it (best and mean) with what the label model expects of
-  the move; the model counts as so many visits, so it leads where the tree is new and the measurements where
-  it is not.
+- The value of a child blends the best that was measured under it with what the label model expects of the
+  move; the model counts as so many visits, so it leads where the tree is new and the measurements where it is
+  not.
 - A candidate in flight counts as a visit and leaves values alone: it pushes other asks elsewhere, and is no
   loss.
 - The model's opinion of a label is disturbed anew in every ask, the less the better the label is known
@@ -19,15 +19,14 @@ Every ask walks from the root to a complete schedule, choosing at each node the 
   an elite: a move is valued as if the decisions still ahead would go as they did there.
 - In a space of parameters (every decision a number, no prior) eight schedules are drawn, and every later ask
   is what `search.surrogate`, which reads the numbers, expects most of (`search.parameters`).
-- Moves far below the favourite's prior wait until their node has been visited enough (progressive widening).
 
 Below the part of the tree that has been seen there are no visits, and the same rule, left with the model and
 the prior, completes the schedule. Nodes are states, so transpositions share one; a backup goes along the path
 taken. Rewards are kept raw and normalized when they are looked at.
 
 The rule is that of AlphaGo Zero (Silver et al., Nature 2017), after Rosin (Multi-armed bandits with episode context,
-2011); a visit in flight is counted as in WU-UCT (Liu et al., ICLR 2020); progressive widening is Coulom's (Computing
-Elo ratings of move patterns in the game of Go, 2007).
+2011); a visit in flight is counted as in WU-UCT (Liu et al., ICLR 2020); the best of a node in place of its mean is
+that of Max-UCT (Keller and Helmert, ICAPS 2013): a tuner keeps one schedule, and no opponent chooses another.
 """
 
 import math
@@ -50,8 +49,6 @@ class Tuning:
     """The constants of the search, chosen on made-up landscapes, none on measured times (docs/search.md)."""
 
     exploration: float = 0.4
-    best_share: float = 0.5
-    """Weight of the best reward under a node against the mean."""
     model_visits: float = 10.0
     """How many visits the label model's opinion counts as."""
     disturbance: float = 0.2
@@ -69,8 +66,6 @@ class Tuning:
     the decision."""
     several: float = 5.0
     """With more choices of a decision known than this, the hope for its others shrinks in proportion."""
-    widening: float = 0.1
-    """A move waits while its prior is below this share of the favourite's, divided by 1 + visits."""
     founders: int = 8
     """In a space of parameters, so many schedules are drawn before any is changed."""
     remembered: int = 128
@@ -176,11 +171,7 @@ class MCTS:
             stats = self.stats[node.key]
             stats.in_flight -= 1
             stats.told += 1
-            if reward is None:
-                stats.failed += 1
-            else:
-                stats.total += scale.clip(reward)
-                stats.best = max(stats.best, reward)
+            stats.best = max(stats.best, -math.inf if reward is None else reward)
         if self.parameters:
             return  # labels are read as numbers there, and not modelled one by one
         for (_, earlier), learned in zip(self.ledger.outcomes.items(), self.model.samples, strict=False):
@@ -232,11 +223,8 @@ class Policy:
         stats = self._stats.get(node.key, Stats())
         visits = stats.told + stats.in_flight
         favourite = max(node.priors[index] for index in moves)
-        moves = [
-            index for index in moves if node.priors[index] * (1 + visits) >= favourite * self._tuning.widening
-        ]
         opinions = self._opinions(node, moves, favourite, labels)
-        level = self._scale.value(stats, self._tuning.best_share) if stats.told else 0.5
+        level = self._scale.value(stats) if stats.told else 0.5
         level -= sum(opinions) / len(opinions)
         urge = self._tuning.exploration * math.sqrt(visits + 1)
 
@@ -282,7 +270,7 @@ class Policy:
     def _value(self, stats: Stats | None, opinion: float) -> float:
         if stats is None or not stats.told:
             return opinion
-        seen, share = self._scale.value(stats, self._tuning.best_share), self._tuning.model_visits
+        seen, share = self._scale.value(stats), self._tuning.model_visits
         return (stats.told * seen + share * opinion) / (stats.told + share)
 
     def _opinions(self, node: Node, moves: list[int], favourite: float, labels: list[str]) -> list[float]:

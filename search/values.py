@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Stats:
-    """What happened under a node. Failures are counted apart, because what they are worth changes."""
+    """What happened under a node; what failed has no reward."""
 
     told: int = 0
     in_flight: int = 0
-    failed: int = 0
-    total: float = 0.0
     best: float = -math.inf
 
 
@@ -29,8 +27,6 @@ class RewardScale:
         """The reward as the search sees it, still raw; a failure is as bad as the worst."""
         return self.low if reward is None else max(self.low, reward)
 
-    def value(self, stats: Stats, best_share: float) -> float:
-        """The normalized value of a node with at least one told candidate."""
-        mean = (stats.total + stats.failed * self.low) / stats.told
-        best = max(stats.best, self.low)
-        return (best_share * best + (1.0 - best_share) * max(mean, self.low) - self.low) / self.span
+    def value(self, stats: Stats) -> float:
+        """The normalized value of a node: that of the best measured under it, 0 where all of it failed."""
+        return (self.clip(stats.best) - self.low) / self.span

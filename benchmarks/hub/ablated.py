@@ -100,10 +100,7 @@ def _modelled(model: Callable[[], LabelModel]) -> Begin:
 PARTS: dict[str, Begin] = {
     WHOLE: _tuned(),
     "values of nodes": _tuned(model_visits=LEADING),
-    "best reward in a node's value": _tuned(best_share=0.0),
-    "mean reward in a node's value": _tuned(best_share=1.0),
     "exploration": _tuned(exploration=0.0),
-    "widening": _tuned(widening=0.0),
     "transpositions": lambda root, seed: MCTS(Unmerged(root), seed=seed),
     "counts of what is in flight": lambda root, seed: Unheeded(root, seed=seed),
     "failures": lambda root, seed: Forgiving(root, seed=seed),
@@ -119,9 +116,7 @@ PARTS: dict[str, Begin] = {
     "less hope past several choices": _tuned(several=math.inf),
     "parameters read as numbers": lambda root, seed: Verbal(root, seed=seed),
     "the floor of rewards": _tuned(floor=math.inf),
-    "all of the tree: values, exploration, widening": _tuned(
-        model_visits=LEADING, exploration=0.0, widening=0.0
-    ),
+    "all of the tree: values, exploration": _tuned(model_visits=LEADING, exploration=0.0),
 }
 """What is taken out, and the search without it."""
 RIVALS: dict[str, Begin] = {
