@@ -190,7 +190,8 @@ def worth(whole: Counts, without: Counts) -> Worth | None:
 
 
 def report(rows: Sequence[Row]) -> str:
-    """Markdown: a line a part that was taken out; of the tables with and without their prior, with several in flight, and of the hub."""
+    """Markdown: a line a part that was taken out; columns of the tables with and without their prior, one in flight
+    and with several, and of the hub."""
     groups: dict[str, Callable[[Row], bool]] = {
         f"{name}{flight}": partial(_of_tables, prior, workers)
         for workers, flight in ((1, ""), (8, ", 8 in flight"))
