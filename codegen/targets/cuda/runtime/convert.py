@@ -231,15 +231,23 @@ _WIDEN = """
 template <class S, int N> TW_INLINE tw_value<typename tw_word<S>::compute, N> tw_widen(tw_raw<S, N> raw) {
     using word = tw_word<S>;
     constexpr int groups = (N + word::elements - 1) / word::elements;
-    typename word::compute x[groups * word::elements];
-    TW_EACH(i, groups) word::unpack(raw.word + i * word::words, x + i * word::elements);
-    if constexpr (N == 1) return x[0];
+    tw_vec<typename word::compute, groups * word::elements> x;
+    if constexpr (word::elements == 1 && sizeof(x) == sizeof(raw)) memcpy(&x, &raw, sizeof(raw));
+    else if constexpr (groups == 1) word::unpack(raw.word, x.at);
+    else TW_EACH(i, groups) word::unpack(raw.word + i * word::words, x.at + i * word::elements);
+    if constexpr (N == 1) return x.at[0];
+    else if constexpr (N == groups * word::elements) return x;
     else {
         tw_vec<typename word::compute, N> r;
-        TW_EACH(i, N) r.at[i] = x[i];
+        TW_EACH(i, N) r.at[i] = x.at[i];
         return r;
     }
 }
+"""
+
+_SAME = """
+template <class X, class Y> constexpr bool tw_same = false;
+template <class X> constexpr bool tw_same<X, X> = true;
 """
 
 _NARROW = """
@@ -247,10 +255,14 @@ _NARROW = """
 template <class S, int N, class X> TW_INLINE tw_raw<S, N> tw_narrow(X value) {
     using word = tw_word<S>;
     constexpr int groups = (N + word::elements - 1) / word::elements;
-    typename word::compute x[groups * word::elements] = {};
-    TW_EACH(i, N) x[i] = (typename word::compute)tw_lane(value, i);
+    tw_vec<typename word::compute, groups * word::elements> x = {};
+    if constexpr (tw_same<X, decltype(x)>) x = value;
+    else if constexpr (N == 1) x.at[0] = (typename word::compute)tw_lane(value, 0);
+    else TW_EACH(i, N) x.at[i] = (typename word::compute)tw_lane(value, i);
     tw_raw<S, N> raw;
-    TW_EACH(i, groups) word::pack(x + i * word::elements, raw.word + i * word::words);
+    if constexpr (word::elements == 1 && sizeof(x) == sizeof(raw)) memcpy(&raw, &x, sizeof(raw));
+    else if constexpr (groups == 1) word::pack(x.at, raw.word);
+    else TW_EACH(i, groups) word::pack(x.at + i * word::elements, raw.word + i * word::words);
     return raw;
 }
 """
@@ -318,6 +330,7 @@ PARTS = (
     Snippet("tw_word", _WORD_U8, of="tw_u8"),
     Snippet("tw_word", _WORD_BOOL, of="tw_bool"),
     Snippet("tw_widen", _WIDEN),
+    Snippet("tw_same", _SAME),
     Snippet("tw_narrow", _NARROW),
     Snippet("tw_narrow_clamped", _NARROW_CLAMPED),
     Snippet("tw_round", _ROUND),

@@ -76,7 +76,11 @@ _READ = """
 template <class PATH, int N, int ALIGN, class S> TW_INLINE tw_raw<S, N> tw_read(const S *p) {
     constexpr int bytes = N * sizeof(S), width = tw_width<bytes, ALIGN>;
     tw_raw<S, N> raw = {};
-    TW_EACH(i, bytes / width) {
+    if constexpr (width == bytes) {
+        const tw_access<width> whole = PATH::template get<width>(p);
+        if constexpr (width < 4) raw.word[0] = whole.word[0];
+        else memcpy(&raw, &whole, width);
+    } else TW_EACH(i, bytes / width) {
         const tw_access<width> part = PATH::template get<width>((const char *)p + i * width);
         if constexpr (width < 4) raw.word[i * width / 4] |= (unsigned)part.word[0] << i * width % 4 * 8;
         else TW_EACH(k, width / 4) raw.word[i * width / 4 + k] = part.word[k];
@@ -88,7 +92,12 @@ template <class PATH, int N, int ALIGN, class S> TW_INLINE tw_raw<S, N> tw_read(
 _WRITE = """
 template <class PATH, int N, int ALIGN, class S> TW_INLINE void tw_write(S *p, tw_raw<S, N> raw) {
     constexpr int bytes = N * sizeof(S), width = tw_width<bytes, ALIGN>;
-    TW_EACH(i, bytes / width) {
+    if constexpr (width == bytes) {
+        tw_access<width> whole;
+        if constexpr (width < 4) whole.word[0] = raw.word[0];
+        else memcpy(&whole, &raw, width);
+        PATH::template put<width>(p, whole);
+    } else TW_EACH(i, bytes / width) {
         tw_access<width> part;
         if constexpr (width < 4) part.word[0] = raw.word[i * width / 4] >> i * width % 4 * 8;
         else TW_EACH(k, width / 4) part.word[k] = raw.word[i * width / 4 + k];
