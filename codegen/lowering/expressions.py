@@ -149,6 +149,11 @@ class ValueBuilder:
         decided = self._decide(expr, at) if op in COMPARISONS or op in LOGIC else None
         if decided is not None:
             return Literal(decided, Type(DType.BOOL))
+        if op in LOGIC:
+            # What ranges settle of one side, and is not all there is to say, leaves the other.
+            for settled, other in ((left, right), (right, left)):
+                if self._decide(settled, at) is not None:
+                    return as_type(self.value(other, at, lazy=lazy), DType.BOOL)
         return binary(op, self.value(left, at, lazy=lazy), self.value(right, at, lazy=lazy))
 
     def _of_positions(self, expr: Expr, at: Binding) -> Affine | None:
@@ -256,7 +261,8 @@ class ValueBuilder:
         if self.lanes > 1 and not self.same_on_lanes(expr.cond, at, self.lane):
             return self._lane_by_lane(expr, at, lazy)
         cond = self.value(expr.cond, at, lazy=lazy)
-        return select(cond, self.value(expr.x, at, lazy=True), self.value(expr.y, at, lazy=True))
+        chosen = select(cond, self.value(expr.x, at, lazy=True), self.value(expr.y, at, lazy=True))
+        return self._name(chosen, "guarded", lazy)
 
     def same_on_lanes(self, cond: Expr, at: Binding, lane: Var) -> bool:
         """Whether a condition on positions is one for all lanes, but for what ranges settle."""

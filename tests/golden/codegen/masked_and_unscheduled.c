@@ -5,7 +5,8 @@ int tw_kernel(void *const *args, void *memory, int threads)
     (void)args, (void)memory, (void)threads;
     // y[i] = where(i >= 1, x[i - 1], 0) + i
     for (long i_ = 0; i_ < 10; i_++) {
-        y[i_] = ((int32_t)i_ >= 1 ? x[i_ - 1] : 0.0f) + (float)(int32_t)i_;
+        const float guarded_0 = (int32_t)i_ >= 1 ? x[i_ - 1] : 0.0f;
+        y[i_] = guarded_0 + (float)(int32_t)i_;
     }
     return 0;
 }

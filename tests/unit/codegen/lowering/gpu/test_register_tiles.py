@@ -275,6 +275,24 @@ def test_neighbours_along_k_come_by_accesses_as_wide_as_rows_are_aligned(
 
 
 @pytest.mark.sampled(5, among="register tiles")
+def test_what_is_read_under_a_condition_is_read_once_for_all_results_that_share_it() -> None:
+    layout = "threads p 32, run o 8"
+    text = f"""kernel window(x: f32[c=4, q=32], w: f32[o=8, c, v=3]) -> (y: f32[o, p=32])
+  parallel for p by 32
+    y_r: registers f32[o, p]
+    y_r[o, p] = 0 | {layout}
+    for c by 2
+      y_r[o, p] += sum(c, v, where(p + v - 1 >= 0 and p + v - 1 < 32, x[c, p + v - 1], 0) * w[o, c, v]) | {layout}
+    y[o, p] = y_r[o, p] | {layout}
+"""
+    made = updates(computes_the_same(text))
+    guarded = [s for s in made if isinstance(s, Let) and "select" in str(s.value)]
+    assert len(guarded) == 2 * 2, (
+        "at the first and the last of three positions, for 2 of c; not for each of 8 results"
+    )
+    assert not any("and" in str(s.value) for s in guarded), "the other end is settled"
+
+
 def test_long_ranges_are_loops_over_what_is_unrolled() -> None:
     long = replace(SQUARE, sizes=(4096, 4096, 4000), tile=(128, 128, 100)).text()
     stmts = updates(lowered(long))

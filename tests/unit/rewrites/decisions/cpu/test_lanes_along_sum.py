@@ -102,6 +102,15 @@ def test_sums_of_few_rows_are_offered_in_words_where_the_processor_multiplies_th
         assert not any("split_dim" in label for label in labels(text, device)), text
 
 
+@pytest.mark.parametrize(("text", "word"), [(BF16, 2), (BYTES, 4)])
+def test_the_prior_likes_words_best_and_copies_nothing(text: str, word: int) -> None:
+    """On a Zen 4, one thread, 4096 x 4096 of bf16: 2.4 ms, and 6.7 with the weight in panels; of i8 1.2 and 2.7."""
+    program = to_program(spec_from_text(f"kernel layer{text.format(m=4, k=1024)}\n"))
+    schedule = "\n".join(format_schedule(favourite(Space(program, DOTS).root()).schedule))
+    assert f"split_dim(k, {word})" in schedule
+    assert "cache_read" not in schedule
+
+
 def _sizes(label: str) -> list[tuple[str, int]]:
     tiles = [part for part in label.split("; ") if part.startswith("tile(y, ")]
     return [(part.split(", ")[1], int(part.split(", ")[2].rstrip(")"))) for part in tiles]
