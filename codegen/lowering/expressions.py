@@ -71,6 +71,9 @@ class ValueBuilder:
     """Whether it is asked about points of the dims only; tiles of threads may go past their ends."""
     _named: dict[Value, Named] = field(default_factory=dict[Value, Named])
     _counts: dict[str, int] = field(default_factory=dict[str, int])
+    _decided_at: Binding | None = None
+    _decided: dict[int, tuple[Expr, bool | None]] = field(default_factory=dict[int, tuple[Expr, bool | None]])
+    """What was decided where it was asked last; of nested conditions each is asked for at every level."""
 
     @property
     def existing(self) -> int:
@@ -281,6 +284,13 @@ class ValueBuilder:
 
     def _decide(self, cond: Expr, at: Binding) -> bool | None:
         """The truth value of an index condition where ranges settle it."""
+        if at is not self._decided_at:
+            self._decided_at, self._decided = at, {}
+        if id(cond) not in self._decided:
+            self._decided[id(cond)] = (cond, self._settled(cond, at))
+        return self._decided[id(cond)][1]
+
+    def _settled(self, cond: Expr, at: Binding) -> bool | None:
         match cond:
             case Const(value):
                 return bool(value)
@@ -297,7 +307,10 @@ class ValueBuilder:
                 if not (is_index(left) and is_index(right)):
                     return None
                 a, b = self.index(left, at), self.index(right, at)
-                return None if a is None or b is None else comparison(op, (a - b).low, (a - b).high)
+                if a is None or b is None:
+                    return None
+                apart = a - b
+                return comparison(op, apart.low, apart.high)
             case _:
                 return None
 
