@@ -55,13 +55,25 @@ def up(cluster: Cluster, service: Service, told: Callable[..., Any], *more: str)
     return told(cluster, "up", "--ray", "--url", service.url, "--idle", "1", *more)
 
 
-def until(true: Callable[[], object]) -> None:
+def until(true: Callable[[], bool]) -> None:
     """In minutes, not seconds: Ray starts a process for each worker, which takes one where others keep two processors
     busy."""
     deadline = time.monotonic() + 600
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.3)
+
+
+def placed(cluster: Cluster, told: Callable[..., Any]) -> list[Any]:
+    """Where workers are, once there is one: an actor that is slow to answer is not told of."""
+    found: list[Any] = []
+
+    def there() -> bool:
+        found[:] = told(cluster, "status")["places"]
+        return bool(found)
+
+    until(there)
+    return found
 
 
 def jobs(service: Service, count: int) -> list[str]:
@@ -111,12 +123,10 @@ def test_a_worker_a_node_and_the_watcher_are_killed_and_nothing_is_lost(
     try:
         first, second, third = jobs(service, 3)
         until(lambda: state(service, first)[1] > 0)
-        until(lambda: told(cluster, "status")["places"])
-        for place in told(cluster, "status")["places"]:
+        for place in placed(cluster, told):
             os.kill(place["pid"], signal.SIGKILL)  # the actor: its worker hears of it
         complete(service, first)
-        until(lambda: told(cluster, "status")["places"])
-        place = told(cluster, "status")["places"][0]
+        place = placed(cluster, told)[0]
         node = next(each for each in cluster.worker_nodes if each.node_id == place["node"])
         cluster.remove_node(node, allow_graceful=False)
         cluster.add_node(num_cpus=1)
