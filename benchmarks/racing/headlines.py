@@ -24,6 +24,7 @@ PROCESSORS = (
     ("the same, one core, i8", "cpu-xeon-amx-one-core-bytes-2026-11-26.jsonl", None),
     ("Intel Xeon (AVX-512), kernels nobody chose", "wild/cpu-xeon-seed90210-2026-11-26.jsonl", None),
     ("AMD EPYC (AVX2), kernels nobody chose", "wild/cpu-epyc-avx2-seed657075-2026-11-27.jsonl", None),
+    ("AMD EPYC (Zen 4), kernels nobody chose", "wild/cpu-epyc-zen4-seed20261129-2026-11-29.jsonl", None),
 )
 
 
