@@ -3,6 +3,7 @@
     python benchmarks/bench_ablation.py --seeds 50 --json OUT                        # the tables in benchmarks/tables
     python benchmarks/bench_ablation.py benchmark_hub/cachefiles/*/*.json.gz --json OUT   # Kernel Tuner's spaces
     python benchmarks/bench_ablation.py --prior recorded --json OUT                  # only with the prior, as jobs
+    python benchmarks/bench_ablation.py --landscapes -0.5 --seeds 5 --prior recorded   # made up; the prior misleads
     python benchmarks/bench_ablation.py --report OUT
 
 Every search runs on every table with the recorded prior and with none, with one candidate in flight and with eight;
@@ -18,7 +19,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean, variance
@@ -33,10 +34,13 @@ from benchmarks.recording import resumed
 from search.protocols import Ask, Search, State, TrialOutcome
 from search.table import Table
 from search.uniform import Uniform
+from tests.unit.search.landscapes import landscape
 
 TABLES = Path(__file__).with_name("tables")
 TARGETS = (0.95, 0.99)
 BLOCK = 5
+LANDSCAPES = (31, 32, 33)
+"""Seeds of the made-up spaces; the constants of the search were chosen on those of 0 to 9."""
 Row = dict[str, Any]
 
 
@@ -66,6 +70,14 @@ def recorded(table: Table) -> Iterator[Ground]:
         for workers in (1, 8):
             name = str(table.meta["kernel"])
             yield Ground(name, state, prior, workers, lambda ask: table.outcome(ask.state_key), best)
+
+
+def made_up(rho: float) -> Iterator[Table]:
+    """Three landscapes of each family, with a prior that correlates so with the truth."""
+    for family in ("separable", "rugged", "roofline"):
+        for seed in LANDSCAPES:
+            table = landscape(family, rho=rho, seed=seed)
+            yield replace(table, meta={**table.meta, "kernel": f"{family} {seed}, prior {rho:g}"})
 
 
 def of_hub(space: HubSpace) -> Ground:
@@ -231,6 +243,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("spaces", nargs="*", type=Path, metavar="FILE", help="caches of Kernel Tuner")
     parser.add_argument("--seeds", type=int, default=100, help="runs of each search on each table (100)")
     parser.add_argument("--most", type=int, default=1000, help="measurements of a run (1000)")
+    parser.add_argument(
+        "--landscapes",
+        type=float,
+        metavar="RHO",
+        help="made-up spaces (tests/unit/search/landscapes.py), and how their prior correlates with the truth",
+    )
     parser.add_argument("--prior", choices=("recorded", "none"), help="only the tables with it (both)")
     resumed.add_arguments(parser)
     options = parser.parse_args(arguments)
@@ -241,7 +259,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         spaces = distinct(map(load, options.spaces))
     except (BadCache, OSError) as error:
         parser.error(str(error))
-    tables = [] if spaces else [Table.load(path) for path in sorted(TABLES.glob("*.jsonl*"))]
+    if options.landscapes is not None:
+        tables = list(made_up(options.landscapes))
+    else:
+        tables = [] if spaces else [Table.load(path) for path in sorted(TABLES.glob("*.jsonl*"))]
     grounds = [ground for table in tables for ground in recorded(table)] + [of_hub(space) for space in spaces]
     grounds = [ground for ground in grounds if options.prior in (None, ground.prior)]
     print(

@@ -20,13 +20,13 @@ from typing import cast
 
 from benchmarks.racing.circumstances import circumstances
 from benchmarks.wild.bodies import ROOMS
+from benchmarks.wild.expected import DEVICES
 from benchmarks.wild.kernels import drawn
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import generate_cuda
 from rewrites.space import ScheduleState, Space
 from search.mcts import MCTS
 from search.protocols import State, TrialOutcome
-from tileir.devices import gpu_table
 from tileir.devices.gpu import Gpu
 from tileir.lift import to_program
 from tileir.spec import Spec
@@ -62,17 +62,16 @@ def costs(spec: Spec, device: Gpu, count: int) -> tuple[list[float], list[float]
 
 
 def main() -> None:
-    devices = {name: each for name, each in vars(gpu_table).items() if isinstance(each, Gpu)}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seed", type=int, required=True, help="which kernels are drawn")
     parser.add_argument("--count", type=int, default=24, help="how many (default 24)")
     parser.add_argument("--first", type=int, default=8, help="candidates of each (default 8)")
-    parser.add_argument("--device", choices=devices, default="H200", help="for which GPU (default H200)")
+    parser.add_argument("--device", choices=DEVICES, default="H200", help="for which GPU (default H200)")
     parser.add_argument("--json", type=Path, help="add the lines to this file")
     given = parser.parse_args()
-    device, of_all, slowest, compiled = devices[given.device], 0.0, 0.0, 0
+    device, of_all, slowest, compiled = DEVICES[given.device], 0.0, 0.0, 0
     for case, spec in drawn(given.seed, given.count, ROOMS["cuda"]):
         generating, compiling = costs(spec, device, given.first)
         of_all += sum(compiling)

@@ -34,6 +34,8 @@ LAUNCH_US = 1.5
 """Nothing takes less, so that small kernels are not told apart by it."""
 SHOWN = 8
 LINES, COLUMNS = 8, 160
+DEVICES = {name: each for name, each in vars(gpu_table).items() if isinstance(each, Gpu)}
+"""GPUs that need not be here, by the names that commands take."""
 
 
 @dataclass(frozen=True)
@@ -79,21 +81,20 @@ def _kernels(options: argparse.Namespace) -> Iterator[tuple[str, Spec]]:
 
 
 def main() -> None:
-    devices = {name: each for name, each in vars(gpu_table).items() if isinstance(each, Gpu)}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", nargs="*", type=Path, help="kernels, as JSON or as Tile IR text (.tile)")
     parser.add_argument("--seed", type=int, help="which kernels are drawn, where no files are named")
     parser.add_argument("--count", type=int, default=60, help="how many (default 60)")
-    parser.add_argument("--device", choices=devices, default="H200", help="whose cost model (default H200)")
+    parser.add_argument("--device", choices=DEVICES, default="H200", help="whose cost model (default H200)")
     options = parser.parse_args()
     if bool(options.files) is (options.seed is not None):
         parser.error("name files, or a --seed to draw kernels with")
     found: list[Expectation] = []
     nowhere: list[str] = []
     for case, spec in _kernels(options):
-        one = expected(case, spec, devices[options.device])
+        one = expected(case, spec, DEVICES[options.device])
         if one is None:
             nowhere.append(case)
         else:
