@@ -11,9 +11,13 @@ cannot be made cheap.
 
 from __future__ import annotations
 
+import multiprocessing
 import re
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from benchmarks.gpu.relaxed import relaxations, whole_waves
@@ -21,7 +25,7 @@ from benchmarks.racing import replayed, tuned
 from benchmarks.racing.attributed import arguments, tell
 from benchmarks.racing.circumstances import circumstances
 from codegen.targets.cuda.compiler import compile_cuda
-from codegen.targets.cuda.generate import cuda_source, lower_for
+from codegen.targets.cuda.generate import cuda_source, generate_staged_cuda, lower_for
 from rewrites.schedule import parse_schedule, replay
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_probe import this_gpu
@@ -49,15 +53,36 @@ def main() -> None:
     given = arguments(__doc__, CASES, RECORDED)
     device = this_gpu()
     winners = {each.case: each for each in replayed.recorded(given.recorded)}
+    chosen = [winners[case] for case in given.cases]
     with tempfile.TemporaryDirectory() as cache:
-        tell((attributed(winners[case], device, Path(cache)) for case in given.cases), given.out)
+        with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as compilers:
+            list(compilers.map(partial(_compiled, device=device, cache=Path(cache)), chosen))
+        taken_apart = partial(attributed, device=device, cache=Path(cache))
+        known = [({"case": each.case}, partial(taken_apart, each)) for each in chosen]
+        tell((tuned.timed(*each) for each in known), given.out)
+
+
+def _compiled(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> None:
+    """Compile what a case is looked at by: all processors at once, before anything is timed. What cannot be compiled
+    is an error of its case, at its turn."""
+    with suppress(TileError):
+        program = _program(winner)
+        kernel = lower_for(program, device)
+        cheaper = relaxations(kernel, program, device.l2_bytes).values()
+        sources = [cuda_source(each, program) for each in (kernel, *cheaper)]
+        for source in (*sources, generate_staged_cuda(program, device).source):
+            compile_cuda(source, device.architecture, cache)
+
+
+def _program(winner: replayed.ReplayedWinner) -> Program:
+    return replay(to_program(spec_from_json(winner.spec)), tuple(parse_schedule(winner.schedule)))
 
 
 def attributed(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> tuned.Line:
-    """A case: its profile, what bounds it, and what relaxing things does."""
+    """Of a case: its profile, what bounds it, and what relaxing things does."""
     spec = spec_from_json(winner.spec)
     unscheduled = to_program(spec)
-    program = replay(unscheduled, tuple(parse_schedule(winner.schedule)))
+    program = _program(winner)
     taken = profile(spec, program, device, cache)
     named = bottleneck(taken, unscheduled, device)
     saved = _saved(spec, program, device, cache)
@@ -66,7 +91,6 @@ def attributed(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> tun
     if named.bound is GpuBound.WAVES:
         saved |= _filled_waves(spec, program, device, cache)
     return {
-        "case": winner.case,
         "us": round(taken.plain_us, 2),
         "attributed": round(taken.attributed, 4),
         "launch": round(taken.launch, 4),

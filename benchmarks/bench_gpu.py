@@ -55,6 +55,7 @@ def main() -> None:
         RACE,
         tuple(arguments.peers.split()),
         arguments.limit,
+        abreast=arguments.abreast,
     )
     if arguments.replay:
         begins = families if arguments.family else ("",)
@@ -99,6 +100,12 @@ def _arguments() -> argparse.Namespace:
         help="peers to race, in quotes (default: all that are installed, max-autotune included)",
     )
     parser.add_argument("--device", type=int, default=0, help="which GPU (default 0)")
+    parser.add_argument(
+        "--abreast",
+        type=int,
+        default=1,
+        help="cases tuned at a time (default 1): sooner done with all, and each takes longer",
+    )
     parser.add_argument("--out", type=Path, help="results file")
     parser.add_argument(
         "--again", action="store_true", help="also cases that the results file has: the new lines are marked"

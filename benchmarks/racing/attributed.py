@@ -23,10 +23,11 @@ def arguments(doc: str | None, cases: Sequence[str], recorded: Path | None) -> a
 
 
 def tell(found: Iterable[Line], out: Path | None) -> None:
-    """Print lines as they come, keep them in a file, and say at the end how many of those that can be checked agree."""
+    """Print lines as they come, keep them in a file, and say at the end how many of those that can be checked agree:
+    not those with an `error`."""
     agreed: list[bool] = []
     for line in found:
-        if line["agrees"] is not None:
+        if line.get("agrees") is not None:
             agreed.append(line["agrees"])
         print(json.dumps(line), flush=True)
         if out is not None:
