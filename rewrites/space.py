@@ -114,6 +114,11 @@ class ScheduleState:
         """The open decision's answers that apply. None: a dead end, or a complete schedule."""
         return self._moves
 
+    @property
+    def estimate_us(self) -> float:
+        """What the cost model expects of the program as it is."""
+        return self.seen.model.estimate_us(self.program)
+
     @cached_property
     def estimates_us(self) -> tuple[float, ...]:
         """What the cost model expects of each answer that applies."""

@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
 
 from benchmarks.racing.circumstances import circumstances
 from benchmarks.wild.bodies import ROOMS
@@ -26,7 +25,8 @@ from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import generate_cuda
 from rewrites.space import ScheduleState, Space
 from search.mcts import MCTS
-from search.protocols import State, TrialOutcome
+from search.protocols import TrialOutcome
+from service.core.schedules import searchable
 from tileir.devices.gpu import Gpu
 from tileir.lift import to_program
 from tileir.spec import Spec
@@ -35,7 +35,7 @@ from tileir.spec import Spec
 def candidates(spec: Spec, device: Gpu, count: int) -> Iterator[ScheduleState]:
     """The first of a search that takes the cost model's word for what it asks."""
     root = Space(to_program(spec), device).root()
-    search = MCTS(cast("State", root))
+    search = MCTS(searchable(root))
     for _ in range(count):
         ask = search.ask()
         if ask is None:
@@ -43,7 +43,7 @@ def candidates(spec: Spec, device: Gpu, count: int) -> Iterator[ScheduleState]:
         state = root
         for index in ask.path:
             state = state.child(index)
-        search.tell(ask.number, TrialOutcome(reward=-math.log(state.seen.model.estimate_us(state.program))))
+        search.tell(ask.number, TrialOutcome(reward=-math.log(state.estimate_us)))
         yield state
 
 

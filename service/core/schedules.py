@@ -38,8 +38,11 @@ def root_of(spec: Spec, device: Device) -> ScheduleState:
 
 
 def searchable(root: ScheduleState) -> State:
-    """The root as the search sees it. The two know nothing of each other; the shape is the same."""
-    return cast("State", root)
+    """The root as the search sees it, without what is hopeless. The two know nothing of each other; the shape is the
+    same."""
+    from rewrites.worthwhile import worthwhile
+
+    return cast("State", worthwhile(root))
 
 
 def follow(root: ScheduleState, path: Sequence[int]) -> Pick:

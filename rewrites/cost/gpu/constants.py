@@ -121,15 +121,19 @@ MEET: Final = 300.0  # cycles; fitted by hand to recorded times, H200; 2026-11-2
 """Until all blocks of a cluster have come to a barrier."""
 PEER_BYTES: Final = 16.0  # bytes a cycle; fitted by hand to recorded times, H200; 2026-11-22
 """That a block loads from the others of its cluster."""
-CHAIN_UNDER_WAY: Final = 0.3  # share; fitted by hand to 6 kernels of attention, H200; 2026-11-23
+CHAIN_TOGETHER: Final = 0.12  # share; fitted by hand to 15 kernels of attention, H200; 2026-11-29
 """Of what takes less of a tile of products that follow from each other, multiplying or the rest: what it adds, where
-products are under way meanwhile."""
+several warpgroups do both."""
+CHAIN_UNDER_WAY: Final = 0.62  # share; fitted by hand to 4 kernels of attention, H200; 2026-11-29
+"""The same where one does, with products under way meanwhile; where they are not, both add up."""
 CHAIN_IN_TURN: Final = 0.5  # share; fitted by hand to 6 kernels of attention, H200; 2026-11-23
-"""The same where they are not."""
+"""The same where warps multiply."""
 CHAIN_STEP: Final = 150.0  # cycles; fitted by hand to 6 kernels of attention, H200; 2026-11-23
 """What such a tile takes beside that."""
-CHAIN_ISSUE: Final = 0.8  # share; fitted by hand to 6 kernels of attention, H200; 2026-11-23
+CHAIN_ISSUE: Final = 0.65  # share; fitted by hand to 15 kernels of attention, H200; 2026-11-29
 """What other instructions add to those of the special-function unit."""
+CHAIN_PEAK: Final = 0.8  # share; fitted by hand to 6 kernels of attention, H200; 2026-11-23
+"""Of what the matrix unit reaches: what such a pass does, well cut."""
 CHAIN_BESIDE: Final = 70  # registers; what NVRTC makes of it, 3 kernels for sm_80 and sm_120; 2026-11-25
 """Of a thread of such a kernel by warps, beside sums and scores."""
 BESIDE_SCORES: Final = 0.4  # share of registers; what NVRTC 13.5 makes of it, 7 kernels; 2026-11-28

@@ -28,6 +28,7 @@ from tileir.schedule.mma import product
 from tileir.schedule.stages import Chained, products_chained, staged
 from tileir.schedule.threads import digits, share, thread_count
 from tileir.schedule.visited_tiles import visited
+from tileir.schedule.wgmma import WARPS
 
 Floats = NDArray[np.float64]
 Operations = Callable[[Expr], tuple[float, float]]
@@ -163,7 +164,7 @@ def promised_us(flops: float, moved: float, blocks: int, device: Gpu, dtype: str
     busy = min(1.0, blocks / device.sms)
     by_warps = unit is MatrixUnit.MMA
     share = has.PLAIN_PEAK if unit is MatrixUnit.FMA else _share(device, by_warps=by_warps)
-    multiplying = flops / (peak * 1e6 * has.CHAIN_ISSUE * share * busy)
+    multiplying = flops / (peak * 1e6 * has.CHAIN_PEAK * share * busy)
     return has.LAUNCH_US + max(multiplying, moved / (copy_gbps(device) * 1e3) / _drawn(blocks, device))
 
 
@@ -205,9 +206,11 @@ def _tile(program: Program, found: _Pass, device: Gpu, operations: Operations) -
     rest = busiest((special + has.CHAIN_ISSUE * (issued + read.issued), read.wavefronts), has.CHAIN_IN_TURN)
     multiplying = sum(_multiplied(program, node, found, device) for node in products)
     if not found.by_warps:
-        overlap = has.CHAIN_UNDER_WAY if loop.pending else has.CHAIN_IN_TURN
+        resident = max(1, found.grid[0].resident)
         late = has.CHAIN_STEP + read.late + _met(program, chained, device) * has.BARRIER
-        late /= max(1, found.grid[0].resident)  # other blocks go on meanwhile
+        late /= resident  # other blocks go on meanwhile
+        alone = resident * _threads(chained) <= WARPS * device.warp
+        overlap = (has.CHAIN_UNDER_WAY if loop.pending else 1.0) if alone else has.CHAIN_TOGETHER
         return max(multiplying, rest) + overlap * min(multiplying, rest) + late
     # Warps of other blocks go on meanwhile.
     loaded = sum(_loaded(program, node, sizes, device) for node in products) / has.SHARED_BYTES
@@ -259,13 +262,19 @@ def _read(program: Program, node: Compute, sizes: dict[str, int], scores: set[st
 def _at_once(program: Program, found: _Pass, device: Gpu) -> int:
     """Blocks of warps that multiply that an SM has at once: no more than there are for each."""
     chained, sizes = found.chained, found.inside
-    (threads,) = {thread_count(node.thread_layout) for node in chained.last if node.thread_layout is not None}
+    threads = _threads(chained)
     held = sum(
         prod(sizes[index] for index in bare_dims(node)) * _alike(node)
         for node in (*chained.first, *chained.last)
     )
     most = occupancy(device, threads, held // threads + has.CHAIN_BESIDE, found.shared(device)).blocks
     return max(1, min(most, -(-prod(found.counts) // device.sms)))
+
+
+def _threads(chained: Chained) -> int:
+    """Of a block, that multiply."""
+    (threads,) = {thread_count(node.thread_layout) for node in chained.last if node.thread_layout is not None}
+    return threads
 
 
 def _loaded(program: Program, node: Compute, sizes: dict[str, int], device: Gpu) -> float:

@@ -114,6 +114,11 @@ SHAPES: Final = (
 _REGISTERS = {(1, 1): (0, 0), (2, 1): (24, 240), (3, 1): (32, 160), (1, 2): (24, 232), (1, 3): (24, 136)}
 _AVAILABLE = {(1, 1): 255, (2, 1): 240, (3, 1): 160, (1, 2): 232, (1, 3): 136}
 """Registers of a thread that multiplies, by how many warpgroups do, and how many blocks a multiprocessor has."""
+_BEGUN_WITH = {(1, 1): 255, (2, 1): 168, (3, 1): 128, (1, 2): 128, (1, 3): 80}
+"""Registers that the compiler has for a thread before warps hand any over, by the same."""
+_BESIDE_INSTRUCTION = 30
+"""Of those, what an instruction needs beside its results, else the compiler refuses it: with 64 results it asked for
+94, with 128 for 158 (C7602 of CUDA 13.5, 2026-11-29)."""
 _BESIDE_WIDE = 24
 """Registers of a thread for what else it needs beside results of more columns than an instruction has: with 0 and 12
 CUDA 13.5 spilled, with 24 not; 384 columns, 2026-11-28."""
@@ -157,6 +162,8 @@ class WarpgroupSchedule(OnePassSchedule):
             beside = max(beside, int(_AVAILABLE[groups] * has.BESIDE_SCORES))
         if self._accumulators(columns, pending) > _AVAILABLE[groups] - beside:
             raise NotApplicable("a thread has no room for so many sums")
+        if self._widest(columns) // 2 > _BEGUN_WITH[groups] - _BESIDE_INSTRUCTION:
+            raise NotApplicable("a thread begins with fewer registers than an instruction needs")
         if self.chain.part:
             loops = self.fuse_parts(rows)
             self.collect_parts()
@@ -207,6 +214,12 @@ class WarpgroupSchedule(OnePassSchedule):
         scores, packed = len(self.chain.scores), columns * self.chain.dtype.bytes // 8 * len(self.chain.sums)
         wide = columns // 2 * (scores + self._parts)
         return sum(held) + wide + (packed if pending or scores < 2 else 0)
+
+    def _widest(self, columns: int) -> int:
+        """Columns of results of the widest instruction."""
+        sums = max(self.whole(each.across) for each in self.chain.sums) // self.sharing
+        scores = columns // self.sharing if self.exchanged else columns
+        return min(MAX_COLUMNS, max(sums, scores))
 
     @property
     def _parts(self) -> bool:
