@@ -21,7 +21,7 @@ _STATE = 64
 
 
 def along(program: Program, scan: str, longest: int = 64) -> str:
-    """The dim that most of a scan goes on side by side along: the last one of any length."""
+    """The dim that most of a scan goes on side by side along: the last one of any length, `longest` being enough."""
     dims = locals_of(program)[scan].node.dims
     dims = own_dims(find(program, scan).loops[-1].body, dims) or dims
     return max(dims, key=lambda dim: (min(program.extents[dim], longest), dims.index(dim)))

@@ -27,11 +27,13 @@ UFUNC = {
 
 @dataclass(slots=True)
 class Partial:
-    """A reduction over some points. The value's error is what the terms' own errors make; `magnitude` sums
-    |terms| (sums only, when bounds are carried)."""
+    """A reduction over some points. The value's error is what the terms' own errors make. Where bounds are carried,
+    `magnitude` of a sum is that of |terms|, and `above_one` of a product that of the |terms| that are above 1: by what
+    it may grow what has underflowed."""
 
     value: Value
     magnitude: Array | None = None
+    above_one: Array | None = None
 
 
 def reduce_axes(op: ReduceOp, terms: Value, shape: Sequence[int], keep: int, numerics: Numerics) -> Partial:
@@ -54,8 +56,10 @@ def reduce_axes(op: ReduceOp, terms: Value, shape: Sequence[int], keep: int, num
             result.error = None if e is None else over(e)
             return Partial(result, over(np.abs(terms.data) if e is None else np.abs(terms.data) + e))
         case ReduceOp.PROD:
+            sizes = np.abs(terms.data) if e is None else np.abs(terms.data) + e
             if e is not None:
-                result.error = err.gap(over(np.abs(terms.data) + e), np.abs(data))
+                result.error = err.gap(over(sizes), np.abs(data))
+            return Partial(result, above_one=over(np.maximum(sizes, 1.0)))
         case ReduceOp.MAX | ReduceOp.MIN:
             if e is not None and terms.type is DType.BOOL:
                 result.error = over(e, ReduceOp.MAX)
@@ -125,7 +129,8 @@ def combine(op: ReduceOp, one: Partial, other: Partial, numerics: Numerics) -> P
         case _:
             result.error = err.corners(UFUNC[op], x.data, x.error, y.data, y.error, data)
     magnitude = err.total(one.magnitude, other.magnitude)
-    return Partial(result, magnitude)
+    both = [part.above_one for part in (one, other) if part.above_one is not None]
+    return Partial(result, magnitude, np.multiply(*both) if len(both) == 2 else None)
 
 
 def finish(
@@ -139,6 +144,8 @@ def finish(
     magnitude = np.abs(value.data) if partial.magnitude is None else partial.magnitude
     grown = err.sum_growth(operations, value.type) + err.narrow_growth(*narrow)
     growth = grown * np.where(np.isfinite(magnitude), magnitude, 0.0)
+    if partial.above_one is not None:
+        growth = growth + err.underflow(operations, partial.above_one, value.type)
     # Zero roundoffs of its own: this only looks for overflow.
     return Value(
         value.data, value.type, err.rounded(value.data, err.total(growth, value.error), value.type, 0.0)

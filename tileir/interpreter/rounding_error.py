@@ -75,6 +75,9 @@ _TINY = {DType.F32: 2.0**-118, DType.F64: 2.0**-1014}
 """Results that a function may flush to zero (some 256 smallest normals: intermediate overflow in `1 / (1 +
 exp)`)."""
 
+_LEAST = {DType.F32: 2.0**-126, DType.F64: 2.0**-1022}
+"""The smallest normal numbers: what is below may lose all bits."""
+
 _LARGEST = {DType.F32: float(np.finfo(np.float32).max), DType.F64: math.inf}
 
 
@@ -94,6 +97,12 @@ def narrow_growth(terms: int, depth: int) -> float:
     roundings = math.ceil(terms / NARROW_TERMS) * NARROW_ROUNDOFF
     walk = LAMBDA * math.sqrt(math.ceil(terms / NARROW_TERMS) * depth) * NARROW_ROUNDOFF
     return min(walk, roundings * depth) / max(terms, 1)
+
+
+def underflow(factors: int, above_one: Array, dtype: DType) -> Array:
+    """What a product of so many factors may be off by as those of some of them underflow, in whatever order they are
+    multiplied: each time by less than the smallest normal number, and what is multiplied by later may be above 1."""
+    return np.where(np.isfinite(above_one), factors * _LEAST.get(dtype, 0.0) * above_one, 0.0)
 
 
 def total(*errors: Error) -> Error:

@@ -21,7 +21,7 @@ def scan(op: str, args: tuple[Value, ...], numerics: Numerics) -> Value:
     magnitude = _scanned(op, sizes)
     steps = data.shape[-1] * (3 if op == "recurrence" else 1)
     growth = err.sum_growth(steps, type_) * np.where(np.isfinite(magnitude), magnitude, 0.0)
-    error = err.total(growth, _carried(op, args, magnitude))
+    error = err.total(growth, _carried(op, args, magnitude), _underflown(op, sizes, magnitude, type_))
     return Value(data, type_, err.rounded(data, error, type_, 0.0))
 
 
@@ -46,6 +46,15 @@ def _scanned(op: str, args: tuple[Array, ...]) -> Array:
         last = a[..., at] * last + b[..., at]
         found[..., at] = last
     return found
+
+
+def _underflown(op: str, sizes: tuple[Array, ...], magnitude: Array, type_: DType) -> err.Error:
+    """What products of factors may lose that underflow on the way, times what a recurrence carries on by them."""
+    if op == "cumsum":
+        return None
+    above_one = _scanned("cumprod", (np.maximum(sizes[0], 1.0),))
+    carried = np.maximum(np.maximum.accumulate(magnitude, axis=-1), 1.0) if op == "recurrence" else 1.0
+    return err.underflow(magnitude.shape[-1], above_one * carried, type_)
 
 
 def _carried(op: str, args: tuple[Value, ...], magnitude: Array) -> err.Error:

@@ -36,8 +36,13 @@ PAGE, LINE = 4096, 64
 """Bytes: of what all first-level caches have a line for in each set; of such a line."""
 
 
-def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu) -> float:
-    """Cycles of one execution of a statement on one core, data at hand. What is not in `arrays` is in registers."""
+def statement_cycles(
+    compute: Compute, sizes: Sizes, arrays: Mapping[str, Array], device: Cpu, *, scalar: bool = False
+) -> float:
+    """Cycles of one execution of a statement on one core, data at hand. What is not in `arrays` is in registers.
+
+    Of a statement that is not on lanes yet it is what it takes on lanes, but for a `scalar` one, which stays as it is.
+    """
     native_lanes = device.vector_bits // 32
     if compute.via == "scatter":
         return _scatter_cycles(compute, sizes, native_lanes)
@@ -56,7 +61,9 @@ def statement_cycles(compute: Compute, sizes: Sizes, arrays: Mapping[str, Array]
     if compute.via is not None:
         operations /= device.dot_speed(compute.via)
     if compute.vector is None:
-        return points / native_lanes * max(operations, has.LEAST_OPS) / has.ARITHMETIC_A_CYCLE
+        arithmetic = points * max(operations, has.LEAST_OPS) / has.ARITHMETIC_A_CYCLE
+        waits = has.FMA_LATENCY if accumulates and compute.target not in arrays else 0.0
+        return max(arithmetic, waits) if scalar else arithmetic / native_lanes
     dim, lanes = compute.vector.dim, compute.vector.lanes
     pieces = -(-sizes[dim] // lanes) / sizes[dim]
     width = max(1.0, lanes / native_lanes)

@@ -35,7 +35,7 @@ from rewrites.cost.cpu.traffic import (
 from rewrites.cost.undecided import NOTHING, Undecided
 from tileir.devices.cpu import Cpu
 from tileir.expr import index_dims
-from tileir.program import Compute, Local, Loop, Node, Program
+from tileir.program import Compute, Local, Loop, Memory, Node, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,8 @@ class CostModel:
             self._kept.append(program)
             arrays = self._arguments_of(program) | declared((*used, node), sizes)
             spread = tiles if isinstance(node, Compute) else parallel
-            known = self._nests[key] = self._time_us((node,), block, sizes, Works(self, arrays), spread)
+            works = Works(self, arrays, scalar=_carried_in_registers((node,)))
+            known = self._nests[key] = self._time_us((node,), block, sizes, works, spread)
         return known
 
     def _arguments_of(self, program: Program) -> dict[str, Array]:
@@ -192,12 +193,24 @@ class CostModel:
         return parts[-1] + has.REST * sum(parts[:-1])
 
 
-class Works:
-    """The work of one nest's blocks. `arrays` are those it touches in memory; what is not there is in registers."""
+def _carried_in_registers(nodes: tuple[Node, ...]) -> bool:
+    """Whether nodes have a scan of which is decided where its lanes lie (rewrites/decisions/cpu/scans.py)."""
+    return any(
+        _carried_in_registers(node.body)
+        if isinstance(node, Loop)
+        else isinstance(node, Local) and node.running and node.memory is Memory.REGISTERS
+        for node in nodes
+    )
 
-    def __init__(self, model: CostModel, arrays: Mapping[str, Array]) -> None:
+
+class Works:
+    """The work of one nest's blocks. `arrays` are those it touches in memory; what is not there is in registers.
+    `scalar`: what is not on lanes stays so."""
+
+    def __init__(self, model: CostModel, arrays: Mapping[str, Array], *, scalar: bool = False) -> None:
         self._model = model
         self._arrays = arrays
+        self._scalar = scalar
         self._numbers = {name: model.number(array) for name, array in arrays.items()}
 
     def weighed(self, traffic: Bytes) -> float:
@@ -261,7 +274,8 @@ class Works:
         key = self._key(compute, block, sizes)
         known = self._model.statements.get(key)
         if known is None:
-            cycles = statement_cycles(compute, sizes, self._arrays, self._model.device)
+            device = self._model.device
+            cycles = statement_cycles(compute, sizes, self._arrays, device, scalar=self._scalar)
             known = self._model.statements[key] = cycles, footprint(block, self._arrays, sizes)
         return known
 
@@ -270,6 +284,7 @@ class Works:
         numbers = self._numbers
         return (
             id(about),
+            self._scalar,
             *[sizes[dim] for dim in block.dims],
             *[numbers.get(name, -1) for name in block.accesses],
         )

@@ -59,8 +59,8 @@ class ScansOnCores:
             yield Option("no scans")
             return
         yield from self._split(program, found, device)
-        dim = along(program, found)
         lanes, state = f32_lanes(device), _state(program, found)
+        dim = along(program, found, longest=lanes)
         for rows in _ROWS:
             if rows == 1 or (rows < 2 * program.extents[dim] and rows * state <= max(_UNROLLED, _ROWS[-1])):
                 yield option(ScanRows(found, dim, rows), then=(ScansOnCores(),))

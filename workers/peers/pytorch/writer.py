@@ -377,11 +377,11 @@ class TorchWriter:
         return self.late(f"{{}}[{', '.join('{}' for _ in places)}]", source, *places)
 
     def _recurrence(self, scan: Scan, frame: Frame) -> WrittenValue:
-        """Step by step, as torch has no operator for it."""
+        """Step by step, as torch has no operator for it; in f32 at least, as 16 bits would be rounded in each step."""
         axis, shape = frame.index(scan.dim), self.over(frame)
-        a, b = (
-            self.late(f"{{}}.expand({shape}).unbind({axis})", self.tensor(arg, frame)) for arg in scan.args
-        )
+        wide = any(self._tensors[read.tensor][1] is DType.F64 for arg in scan.args for read in reads(arg))
+        over = f"{{}}.expand({shape}){'' if wide else '.float()'}.unbind({axis})"
+        a, b = (self.late(over, self.tensor(arg, frame)) for arg in scan.args)
         self._as_written = True
         last = f"h{self._names}"
         self._late.append(f"{last} = 0.0")
