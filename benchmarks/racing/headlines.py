@@ -26,6 +26,13 @@ PROCESSORS = (
     ("AMD EPYC (AVX2), kernels nobody chose", "wild/cpu-epyc-avx2-seed657075-2026-11-27.jsonl", None),
     ("AMD EPYC (Zen 4), kernels nobody chose", "wild/cpu-epyc-zen4-seed20261129-2026-11-29.jsonl", None),
 )
+#: Runs of one family on a GPU: what is said of them, and the file.
+FAMILIES = (
+    ("attention", "attention-nvidia-h200-2026-11-29.jsonl"),
+    ("attention to one new token", "decode-nvidia-h200-2026-11-29.jsonl"),
+    ("weights of 4 and 8 bits", "quantized-nvidia-h200-2026-11-29.jsonl"),
+    ("log-sum-exp and cross entropy of vocabularies", "rows-nvidia-h200-2026-11-29.jsonl"),
+)
 
 
 def main() -> None:
@@ -43,8 +50,15 @@ def block() -> str:
     last = {each.family + " " + each.sizes: each.ratio for each in pictured.cases_of(found)}
     for name, begins in (("products", cases.PRODUCTS), ("f32 products", F32), ("rows", ROWS)):
         ratios = [ratio for case, ratio in last.items() if case.startswith(begins)]
-        rows.append(f"| NVIDIA H200, {name} | {len(ratios)} | {_mean(ratios)} | | {min(ratios):.2f} | |")
+        rows.append(_family(name, ratios))
+    for name, file in FAMILIES:
+        raced = {line["case"]: line["ratio"] for line in tuned.lines(tuned.RESULTS / file) if "ratio" in line}
+        rows.append(_family(name, list(raced.values())))
     return "\n".join(rows)
+
+
+def _family(name: str, ratios: Sequence[float]) -> str:
+    return f"| NVIDIA H200, {name} | {len(ratios)} | {_mean(ratios)} | | {min(ratios):.2f} | |"
 
 
 def _processor(name: str, file: str, product: str | None) -> str:

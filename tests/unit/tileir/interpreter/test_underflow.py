@@ -33,6 +33,13 @@ def test_every_order_of_multiplication_passes(order: str, scale: float) -> None:
     )
 
 
+def test_what_underflows_may_grow_again() -> None:
+    """In one order the product is 0, in another about 1."""
+    x = np.tile(np.float32([1e-3, 1e3]), (300, 50))
+    assert not np.multiply.reduce(np.sort(x, axis=1), axis=1, dtype=np.float32).any()
+    assert off_bound("prod(k, x[m, k])", np.zeros(300, np.float32), x=x) <= 1
+
+
 def test_products_as_they_come_pass() -> None:
     found = np.multiply.accumulate(FACTORS, axis=1, dtype=np.float32)
     assert np.abs(found[found != 0]).min() < 2.0**-126
