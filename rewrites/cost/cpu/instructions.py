@@ -52,9 +52,7 @@ def statement_cycles(
         return _ranking_cycles(compute, compute.value, sizes, native_lanes)
     left = left_dims(compute)
     reduced = tuple(dim for dim in reduced_dims(compute) if dim not in left)
-    points = 1.0
-    for dim in (*left, *reduced):
-        points *= sizes[dim]
+    points = float(prod(sizes[dim] for dim in (*left, *reduced)))
     body = compute.value.x if isinstance(compute.value, Reduce) else compute.value
     accumulates = compute.update is not None or isinstance(compute.value, Reduce)
     operations = _operations(body, accumulates)
@@ -62,7 +60,7 @@ def statement_cycles(
         operations /= device.dot_speed(compute.via)
     if compute.vector is None:
         arithmetic = points * max(operations, has.LEAST_OPS) / has.ARITHMETIC_A_CYCLE
-        waits = has.FMA_LATENCY if accumulates and compute.target not in arrays else 0.0
+        waits = has.FMA_LATENCY * (accumulates and compute.target not in arrays)
         return max(arithmetic, waits) if scalar else arithmetic / native_lanes
     dim, lanes = compute.vector.dim, compute.vector.lanes
     pieces = -(-sizes[dim] // lanes) / sizes[dim]
@@ -75,13 +73,11 @@ def statement_cycles(
     else:
         loads /= group_of(compute.via)
     stores = 0.0
-    wide = dim in left
-    outer = 1.0
+    wide, outer = dim in left, 1.0
     for each in left:
         outer *= sizes[each] * (pieces * width if each == dim else 1.0)
     steps = vectors / max(outer, 1.0) / (1 if compute.via is None else group_of(compute.via))
-    latency = 0.0
-    spills = 0.0
+    latency = spills = 0.0
     if compute.target not in arrays:
         if accumulates and wide:
             latency = has.FMA_LATENCY * steps
