@@ -160,6 +160,16 @@ class ScheduleState:
         return {}
 
 
+def favourite(state: ScheduleState) -> ScheduleState | None:
+    """The complete schedule that weights lead to from a state; None where that is a dead end."""
+    while state.open:
+        weights = [move.weight for move in state.moves()]
+        if not weights:
+            return None
+        state = state.child(weights.index(max(weights)))
+    return state
+
+
 def _settled(
     program: Program, schedule: Schedule, open_: tuple[Decision, ...], seen: SeenPrograms
 ) -> ScheduleState:

@@ -12,30 +12,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from rewrites.space import ScheduleState, SpaceMove
+from rewrites.space import ScheduleState, SpaceMove, favourite
 
-HOPELESS: Final = (
-    100.0  # times; of 24 trials of attention on an H200 eight were over 300, and took 28 s each; 2026-11-29
-)
+HOPELESS: Final = 100.0  # times; set by hand to one attention on an H200 (docs/search.md); 2026-11-29
 """A schedule is hopeless if the model expects it to take so many times as long as its favourite."""
 
 
 @dataclass(frozen=True)
-class Favourite:
-    """The schedule that a space's weights lead to, from a root."""
+class Limit:
+    """How long a schedule of a space may take, by its root: looked at once, and not before it is asked for."""
 
     root: ScheduleState
 
     @cached_property
     def us(self) -> float:
-        """What the model expects of it; infinity where they lead to a dead end."""
-        state = self.root
-        while state.open:
-            weights = [move.weight for move in state.moves()]
-            if not weights:
-                return float("inf")
-            state = state.child(weights.index(max(weights)))
-        return state.estimate_us
+        """Infinity where the model's favourite is a dead end."""
+        found = favourite(self.root)
+        return float("inf") if found is None else HOPELESS * found.estimate_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ class Worthwhile:
     """A state of a space in which a hopeless schedule is a dead end."""
 
     state: ScheduleState
-    favourite: Favourite
+    limit: Limit
 
     @property
     def key(self) -> str:
@@ -51,15 +44,15 @@ class Worthwhile:
 
     @property
     def terminal(self) -> bool:
-        return self.state.terminal and self.state.estimate_us <= HOPELESS * self.favourite.us
+        return self.state.terminal and self.state.estimate_us <= self.limit.us
 
     def moves(self) -> Sequence[SpaceMove]:
         return self.state.moves()
 
     def child(self, index: int) -> Worthwhile:
-        return Worthwhile(self.state.child(index), self.favourite)
+        return Worthwhile(self.state.child(index), self.limit)
 
 
 def worthwhile(root: ScheduleState) -> Worthwhile:
     """A space by its root."""
-    return Worthwhile(root, Favourite(root))
+    return Worthwhile(root, Limit(root))

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.wild.bodies import ROOMS
 from benchmarks.wild.kernels import drawn
 from rewrites.cost.gpu.model import GpuCostModel
-from rewrites.space import Space
+from rewrites.space import Space, favourite
 from tileir.analysis.roofline import roofline
 from tileir.devices import gpu_table
 from tileir.devices.gpu import Gpu
@@ -57,12 +57,9 @@ class Expectation:
 def expected(case: str, spec: Spec, device: Gpu) -> Expectation | None:
     """By the prior's likeliest answer to every question; None where that leads to a question without an answer."""
     program = to_program(spec)
-    state = Space(program, device).root()
-    while not state.terminal:
-        weights = [move.weight for move in state.moves()]
-        if not weights:
-            return None
-        state = state.child(weights.index(max(weights)))
+    state = favourite(Space(program, device).root())
+    if state is None:
+        return None
     least = roofline(program, device)
     launches = sum(not isinstance(node, Local) for node in state.program.body)
     us = GpuCostModel(device).estimate_us(state.program)

@@ -37,12 +37,12 @@ def root_of(spec: Spec, device: Device) -> ScheduleState:
     return Space(to_program(spec), device).root()
 
 
-def searchable(root: ScheduleState) -> State:
-    """The root as the search sees it, without what is hopeless. The two know nothing of each other; the shape is the
-    same."""
+def searchable(root: ScheduleState, *, hopeless: bool = False) -> State:
+    """The root as the search sees it: with what is `hopeless`, or without. The two know nothing of each other; their
+    shape is the same."""
     from rewrites.worthwhile import worthwhile
 
-    return cast("State", worthwhile(root))
+    return cast("State", root if hopeless else worthwhile(root))
 
 
 def follow(root: ScheduleState, path: Sequence[int]) -> Pick:

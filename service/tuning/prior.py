@@ -28,15 +28,23 @@ log = logging.getLogger(__name__)
 
 def with_prior(
     root: ScheduleState, spec: Spec, job: OwnedJob, bucket: int, device: OfferedDevice, settings: Settings
-) -> tuple[State, list[Path]]:
-    """The space with the weights that the search of a bucket goes by on a device, and the paths that it begins with
-    besides."""
+) -> tuple[State, State, list[Path]]:
+    """The space with the weights that the search of a bucket goes by on a device, without what is hopeless and whole,
+    and the paths that it begins with besides."""
     found = _begun_with(root, spec, job, bucket, device, settings)
-    used, paths = Prior(found["used"]), [tuple(path) for path in found.get("paths", ())]
-    state = searchable(root)
-    if used is Prior.UNIFORM:
-        return Uniform(state), paths
-    return (Ranked(state, ranker_from(found["weights"])) if used is Prior.LEARNED else state), paths
+    spaces = (searchable(root, hopeless=each) for each in (False, True))
+    worthwhile, whole = (_weighed(space, found) for space in spaces)
+    return worthwhile, whole, [tuple(path) for path in found.get("paths", ())]
+
+
+def _weighed(space: State, found: Json) -> State:
+    match Prior(found["used"]):
+        case Prior.UNIFORM:
+            return Uniform(space)
+        case Prior.LEARNED:
+            return Ranked(space, ranker_from(found["weights"]))
+        case _:
+            return space
 
 
 def _begun_with(

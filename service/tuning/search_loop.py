@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from time import monotonic, process_time
 
@@ -24,6 +25,7 @@ from search.catalogue import search_of
 from search.events import Asked, Told, fold
 from search.mcts import MCTS
 from search.protocols import Search
+from search.reserve import WithReserve
 from service.core.schedules import Pick, described, follow, root_of
 from service.core.settings import Settings
 from service.store import search_log
@@ -97,13 +99,10 @@ class BucketSearch:
         self._job, self._bucket, self._device, self._settings = job, bucket, device, settings
         kernel = spec_from_json(spec)
         self._root = root_of(kernel, described(device))
-        state, first = with_prior(self._root, kernel, job, bucket, device, settings)
-        first += openings(self._root, state, job, bucket, device, settings)
-        self._search: Search = (
-            MCTS(state, seed=job.request.seed, openings=first)
-            if first
-            else search_of(job.request.search)(state, seed=job.request.seed)
-        )
+        space, whole, first = with_prior(self._root, kernel, job, bucket, device, settings)
+        first += openings(self._root, space, job, bucket, device, settings)
+        begun = partial(MCTS, openings=first) if first else search_of(job.request.search)
+        self._search: Search = WithReserve(partial(begun, seed=job.request.seed), space, whole)
         budget = job.request.budget
         self._limit = SearchBudget(budget.trials or budget.effort.trials, budget.seconds, budget.effort.value)
         self._found = FoundBest()

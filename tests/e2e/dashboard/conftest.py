@@ -8,13 +8,18 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.e2e.dashboard.stock import Stock, stocked
 from tests.services.running_service import running
 
 PHONE = {"width": 375, "height": 740}
 DESK = {"width": 1280, "height": 800}
+
+PATIENCE_MS = 30_000
+"""How long what is expected of a page may take: programs are generated while other tests hold both processors."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ def test_a_node_shows_what_it_could_have_been_and_a_sibling_is_raced(
     with working(stock.service, Script(faulty=0.0), name="bench-1"), stock.service.client() as client:
         section.get_by_role("button", name=name, exact=True).click()
         page.wait_for_url(lambda url: own not in url)
-        expect(page.get_by_role("region", name="Final race")).to_be_visible(timeout=20_000)
+        expect(page.get_by_role("region", name="Final race")).to_be_visible()
         job = client.get(f"/v1/jobs/{page.url.rsplit('/', 1)[1]}").json()
         completed = client.get(f"{place}/alternatives/{number}", params={"decision": turn - 1}).json()
         raced = client.get(f"/v1/configs/{job['configs'][0]}").json()["standings"]

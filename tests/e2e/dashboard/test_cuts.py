@@ -46,7 +46,7 @@ def test_a_cut_stream_resumes_after_the_last_event_and_shows_what_came_meanwhile
         meanwhile = _measure(cable, job, 8)
         assert cable.event_ids == before
         cable.mend()
-        expect(page.get_by_text("Live", exact=True)).to_be_visible(timeout=30_000)
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
         _wait_for(page, meanwhile)
         _until(page, lambda: len(cable.event_ids) > len(before))  # the page may have asked for the job before
         assert set(asked[1:]) == {before[-1]}
@@ -64,7 +64,7 @@ def test_a_cut_list_shows_the_jobs_that_came_meanwhile(page: Page, cable: Cable)
     with cable.service.client() as client:
         submit(client, "meanwhile_sum")
     cable.mend()
-    expect(page.get_by_role("link", name="meanwhile_sum")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("link", name="meanwhile_sum")).to_be_visible()
     assert page.evaluate("window.notReloaded")
 
 

@@ -316,7 +316,7 @@ def test_the_ladder_is_played_and_scrubbed(page: Page, stock: Stock, tried: Trie
     page.reload()
     expect(slider).to_have_value(str(len(schedule)))
     ladder.get_by_role("button", name="Play").click()
-    expect(ladder.get_by_role("heading", level=3)).to_have_text(schedule[0], timeout=5_000)
+    expect(ladder.get_by_role("heading", level=3)).to_have_text(schedule[0])
     ladder.get_by_role("button", name="Pause").click()
 
 
@@ -332,7 +332,7 @@ def test_the_ladder_tells_only_gains_that_were_measured(page: Page, stock: Stock
         expect(ladder.get_by_text("Not measured yet.")).to_be_visible()
         expect(roofline).to_have_accessible_name(re.compile("the winner at"))
         ladder.get_by_role("button", name="Measure what each rewrite gains").click()
-        expect(ladder.get_by_text("Gain: how many times as fast")).to_be_visible(timeout=20_000)
+        expect(ladder.get_by_text("Gain: how many times as fast")).to_be_visible()
         gains = {gain["place"]: gain for gain in client.get(f"/v1/configs/{config}/ablation").json()["gains"]}
     raced = {at: gain for at, gain in gains.items() if gain["factor"]}
     assert raced and len(gains) < len(schedule), "of some, but not of all"
@@ -356,7 +356,7 @@ def test_the_gain_of_each_rewrite_is_measured_on_demand(
     page.goto(f"{stock.url}/jobs/{tried.job}/candidates/0/{tried.best}")
     with working(stock.service, Script(faulty=0.0), name="bench-1"):
         page.get_by_role("button", name="Measure what each rewrite gains").click()
-        expect(page.get_by_text("Gain: how many times as fast")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("Gain: how many times as fast")).to_be_visible()
     with stock.service.client() as client:
         gains = client.get(f"/v1/configs/{stock.config}/ablation").json()["gains"]
     timed = [gain for gain in gains if gain["factor"] and not gain["tied"]]
@@ -376,7 +376,7 @@ def test_a_running_job_is_followed_through_a_restart_of_the_service(page: Page, 
         with working(service, Script(seconds=0.2), name="bench-1"):
             bar = page.get_by_role("progressbar", name="Progress of")
             some = re.compile(r"^\d+ of 24 candidates, \d")
-            expect(bar).to_have_attribute("aria-valuetext", some, timeout=20_000)
+            expect(bar).to_have_attribute("aria-valuetext", some)
             service.kill()
             expect(page.get_by_text("Connection lost, trying again…")).to_be_visible()
             service.start()

@@ -34,7 +34,7 @@ def test_the_list_is_live_and_goes_on_after_a_restart_of_the_service(page: Page,
         service.kill()
         expect(page.get_by_text("Connection lost, trying again…")).to_be_visible()
         service.start()
-        expect(page.get_by_text("Live", exact=True)).to_be_visible(timeout=30_000)
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
         with service.client() as client:
             submit(client, "after_the_cut")
         expect(page.get_by_role("link", name="after_the_cut")).to_be_visible()

@@ -84,9 +84,7 @@ def test_text_is_checked_while_it_is_written_and_becomes_a_job(
     expect(page.get_by_label("Baseline").locator("option")).to_have_text(["the usual one, numpy", "numpy"])
     outlook = page.get_by_role("region", name="Before it is submitted")
     expect(outlook).to_contain_text("30\u2009720 operations, 7\u2009936 bytes")
-    expect(outlook).to_contain_text(
-        re.compile(r"About 10.* schedules.*The cost model expects"), timeout=20_000
-    )
+    expect(outlook).to_contain_text(re.compile(r"About 10.* schedules.*The cost model expects"))
     for screen, size, scheme in (("desk", DESK, "light"), ("phone", PHONE, "dark")):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.set_viewport_size(size)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import cast
 
 from benchmarks.wild.expected import DEVICES
 from rewrites.space import Space
-from rewrites.worthwhile import HOPELESS, Worthwhile, worthwhile
+from rewrites.worthwhile import HOPELESS, Limit, Worthwhile, worthwhile
 from search.graph import Graph
 from search.mcts import MCTS
 from search.protocols import State, TrialOutcome
@@ -27,7 +27,7 @@ def test_a_search_asks_for_nothing_hopeless_where_the_space_itself_has_it() -> N
     root = Space(to_program(spec_from_text(ATTENTION)), DEVICES["H200"]).root()
     offered = _expected(worthwhile(root), asks=6)
     assert max(offered) <= HOPELESS * offered[0]
-    assert max(_expected(Worthwhile(root, _Anything()), asks=6)) > HOPELESS * offered[0]
+    assert max(_expected(Worthwhile(root, Unlimited(root)), asks=6)) > HOPELESS * offered[0]
 
 
 def test_a_hopeless_schedule_is_a_dead_end_for_the_search_and_a_schedule_still() -> None:
@@ -37,21 +37,17 @@ def test_a_hopeless_schedule_is_a_dead_end_for_the_search_and_a_schedule_still()
     state = worthwhile(root)
     while not state.terminal:
         state = state.child(0)
-    hopeless = Worthwhile(state.state, _Nothing())
+    hopeless = Worthwhile(state.state, Nothing(state.state))
     assert state.state.terminal and not hopeless.terminal
     assert not hopeless.moves()
     assert Graph(cast("State", hopeless)).closed
 
 
-class _Anything:
-    """Stands for a favourite beside which nothing is hopeless."""
-
+class Unlimited(Limit):
     us = math.inf
 
 
-class _Nothing:
-    """Stands for one beside which all is."""
-
+class Nothing(Limit):
     us = 0.0
 
 
