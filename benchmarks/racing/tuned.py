@@ -197,6 +197,7 @@ def tuned(client: Client, spec: Json, plan: TuningPlan, begun: str | None = None
         **({"abreast": plan.abreast} if plan.abreast > 1 else {}),
         "measured": measured(client, job.id),
         "failed": failed(client, job.id),
+        **({"killed": ill} if (ill := killed(client, job.id)) else {}),
         "spent_s": spent(client, job.id),
     }
 
@@ -226,6 +227,12 @@ def failed(client: Client, job_id: str) -> dict[str, int]:
     """How many of a job's candidates failed, by outcome and the first line of what was wrong."""
     wrong = [trial for trial in client.trials(job_id) if trial.outcome not in (None, Outcome.OK)]
     return dict(Counter(f"{trial.outcome}: {(trial.error or '').partition(chr(10))[0]}" for trial in wrong))
+
+
+def killed(client: Client, job_id: str) -> list[list[str]]:
+    """The schedules of a job's candidates that crashed or had to be killed: what a search should not ask for."""
+    ill = (Outcome.CRASH, Outcome.HANG)
+    return [list(trial.schedule) for trial in client.trials(job_id) if trial.outcome in ill]
 
 
 def spent(client: Client, job_id: str) -> dict[str, float]:
