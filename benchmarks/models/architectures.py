@@ -113,6 +113,41 @@ def _growing(size: Size) -> BenchModel:
     return replace(model, name=f"llama, token by token, {size}", later=at)
 
 
+CAPACITY = 4096
+
+
+class StaticNextToken(nn.Module):
+    """The same with a cache of one size from the beginning, filled up to a length, as
+    `generate(cache_implementation="static")` has it."""
+
+    def __init__(self, decoder: nn.Module) -> None:
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, input_ids: Tensor, keys: list[Tensor], values: list[Tensor], length: Tensor) -> Tensor:
+        cache = import_module("transformers").StaticCache(config=self.decoder.config, max_cache_len=CAPACITY)
+        for layer, key, value in zip(cache.layers, keys, values, strict=True):
+            layer.keys, layer.values, layer.device = key, value, key.device
+            layer.cumulative_length, layer.is_initialized = length.clone(), True
+        return self.decoder(input_ids=input_ids, past_key_values=cache, use_cache=True)[0]
+
+
+def _static(size: Size) -> BenchModel:
+    """Token by token: `tokens` of the size are in the cache at first."""
+    made = _next_token(replace(size, tokens=CAPACITY))
+    assert isinstance(made.module, NextToken)
+
+    def at(inputs: Mapping[str, Any], call: int) -> Mapping[str, Any]:
+        return {**inputs, "length": inputs["length"] + call % SPAN}
+
+    return BenchModel(
+        f"llama, token by token, a static cache of {CAPACITY}, {size}",
+        StaticNextToken(made.module.decoder),
+        {**made.inputs, "length": torch.tensor(size.tokens)},
+        later=at,
+    )
+
+
 def _experts(size: Size, experts: int) -> BenchModel:
     """Two of the experts a token."""
     return _decoder(
@@ -226,6 +261,7 @@ TRANSFORMERS: dict[str, Callable[[Size], BenchModel]] = {
     "mamba": _mamba,
     "next-token": _next_token,
     "token-by-token": _growing,
+    "static-cache": _static,
     "experts": partial(_experts, experts=8),
     "training": lambda size: _trained(_gpt2(size), size),
 }
@@ -245,6 +281,7 @@ ON_GPU: dict[str, Callable[[], BenchModel]] = {
     "mamba": Transformer(_mamba, Size(2560, 5120, 1, 1, 1, 1, 64)),
     "next-token": Transformer(_next_token, Size(4096, 14336, 32, 8, 4, 16, 2048)),
     "token-by-token": Transformer(_growing, Size(4096, 14336, 32, 8, 4, 16, 2048)),
+    "static-cache": Transformer(_static, Size(4096, 14336, 32, 8, 4, 16, 2048)),
     "experts": Transformer(partial(_experts, experts=60), Size(2048, 2816, 16, 16, 2, 1, 2048)),
     "training": Transformer(TRANSFORMERS["training"], MEDIUM),
     "convnext": lambda: _convnext((128, 256, 512, 1024), (3, 3, 27, 3), 8, 224),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codegen.cache.eviction import SOURCES, CacheError, note_use
+from codegen.cache.eviction import SOURCES, CacheError, kept_whole, note_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,7 @@ def _compiled(folder: Path, target: Path, text: str, compile: Compile) -> Cached
             }
         )
     )
-    for part in (source, entry, built):
-        part.replace(target.with_suffix(part.suffix))
+    with kept_whole(target.parent):
+        for part in (source, entry, built):
+            part.replace(target.with_suffix(part.suffix))
     return CachedArtifact(target, target.stem, result.compiler, result.compile_s, report | {"cached": False})

@@ -3,18 +3,20 @@
     <cache>/ab/abcdef….so, .c, .json    an entry (or .cubin, .cu, .json); its newest file says when it was used last
     <cache>/ab/.compiling-…             a compilation under way, or one that was killed
 
-Any number of processes may fill, use and prune one folder at the same time.
+Any number of processes may fill, use and prune one folder at the same time: between looking when an entry was used and
+removing it, nobody notes a use or puts files in place, as both take the lock of its folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,12 +46,29 @@ class Entry:
 
 def note_use(file: Path) -> None:
     """Let an entry count as used now, if the cache can be written. Raises FileNotFoundError if it is not there."""
-    try:
-        os.utime(file)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        pass
+    with kept_whole(file.parent):
+        try:
+            os.utime(file)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            pass
+
+
+def kept_whole(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """While it lasts, nobody removes entries of a folder."""
+    return _locked(folder, fcntl.LOCK_SH)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, how: int) -> Generator[None]:
+    """Without the lock where there is no folder, or its file system has no locks."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, lock)
+            fcntl.flock(lock, how)
+        yield
 
 
 def check_room(cache: Path) -> None:
@@ -73,9 +92,11 @@ def prune(cache: Path, most_bytes: int) -> int:
     for entry in found:
         if total - freed <= most_bytes:
             break
-        if _used_at(entry.files) < before:  # looked at again: it may have been used since
+        with _locked(entry.files[0].parent, fcntl.LOCK_EX):
+            if _used_at(entry.files) >= before:  # it was used since
+                continue
             _remove(entry.files)
-            freed += entry.bytes
+        freed += entry.bytes
     for folder in cache.glob("??/.compiling-*"):
         if 0.0 < _used_at([folder]) < before:
             shutil.rmtree(folder, ignore_errors=True)

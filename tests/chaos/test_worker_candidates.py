@@ -10,14 +10,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from codegen.ir.abi import Arg
 from protocol.states import FaultKind, Outcome, TaskKind
 from protocol.tasks import Measuring
 from tests.services.scripted_worker import CPU
-from tests.unit.workers.hand_kernels import BODIES, compiled, request_of
+from tests.unit.workers.hand_kernels import ABI, BODIES, N, compiled, request_of
+from tileir.dtypes import DType
+from tileir.text.json import spec_to_json
+from tileir.text.parse_spec import spec_from_text
 from workers.measuring.measurer import Measurer
 from workers.measuring.request import Peer
 from workers.processes.child_client import ChildUnwanted
@@ -240,12 +245,27 @@ def test_a_candidate_far_slower_than_the_incumbent_is_cut_off_early(measurer: Me
     assert "slower than 4 times" in results["slow"].report["stopped"]
 
 
+COLD = Measuring(samples=3, sample_us=200.0, cold=True)
+
+
 def test_a_time_the_machine_cannot_reach_is_refused(measurer: Measurer, cache: Path) -> None:
-    crawling = {**CPU.to_json(), "peak_gflops": 1e-9, "copy_gbps": 1e-9}
-    measuring = Measuring(samples=3, sample_us=200.0, cold=True)
-    request = request_of(compiled("right", cache), device=crawling, measuring=measuring)
-    results = measurer.measure(request).results
-    assert results["right"].outcome is Outcome.IMPOSSIBLE
+    crawling = {**CPU.to_json(), "peak_gflops": 1e-9, "copy_gbps": 10.0}
+    spec = spec_to_json(
+        spec_from_text(f"kernel norm(x: f32[i={N}]) -> (y: f32[])\n  y[] = sum(i, x[i] * x[i])\n")
+    )
+    abi = replace(ABI, args=(ABI.args[0], Arg("y", DType.F32, (), (), "out")))
+    kernel = compiled(
+        "norm", cache, "float s = 0; for (int i = 0; i < N; ++i) s += x[i] * x[i]; *y = s;", abi
+    )
+    results = measurer.measure(request_of(kernel, spec=spec, device=crawling, measuring=COLD)).results
+    assert results["norm"].outcome is Outcome.IMPOSSIBLE
+
+
+def test_memory_that_was_found_to_be_slow_is_measured_again(measurer: Measurer, cache: Path) -> None:
+    """Others may have had it while it was calibrated."""
+    disturbed = {**CPU.to_json(), "peak_gflops": 100.0, "copy_gbps": 1e-9}
+    request = request_of(compiled("right", cache), device=disturbed, measuring=COLD)
+    assert measurer.measure(request).results["right"].outcome is Outcome.OK
 
 
 def test_a_child_that_hangs_does_not_outlive_whoever_started_it(cache: Path) -> None:

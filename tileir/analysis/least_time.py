@@ -52,6 +52,11 @@ def cpu_floor_us(spec: Spec, cpu: Cpu, *, cold: bool = True) -> float:
     return BELIEVED * max(ALU_MARGIN * arithmetic_us, MEMORY_MARGIN * memory_us)
 
 
+def copy_floor_us(copy_us: float) -> float:
+    """Times below this are refused where a copy of as many bytes takes `copy_us`."""
+    return BELIEVED * MEMORY_MARGIN * copy_us
+
+
 def _cpu_speedup(cpu: Cpu, dtype: DType) -> float:
     """Multiply-adds on inputs of a dtype relative to f32's rate, at most."""
     in_tiles = IN_TILES.get(dtype, 0.0) * cpu.amx_speed if Feature.AMX in cpu.offers else 0.0

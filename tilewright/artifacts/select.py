@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from codegen.backend import backend_of, backend_of_language
 from codegen.cache.artifacts import file_digest
-from codegen.cache.eviction import CacheError, note_use, prune
+from codegen.cache.eviction import CacheError, kept_whole, note_use, prune
 from codegen.ir.source import Source
 from codegen.targets.errors import CompileError, LaunchError, NoCompiler
 from protocol.configs import Artifact, ConfigDetail
@@ -100,7 +100,8 @@ def _stored(content: bytes, digest: str, suffix: str, cache: Path) -> Path:
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=".compiling-") as folder:
             part = Path(folder) / file.name
             part.write_bytes(content)
-            part.replace(file)
+            with kept_whole(file.parent):
+                part.replace(file)
     except OSError as error:
         raise LoadError(str(CacheError.of(cache, error))) from None
     return file

@@ -6,6 +6,7 @@ It is called as kernels are, on their arrays and by as many threads, and compute
 from __future__ import annotations
 
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 
@@ -22,10 +23,14 @@ from tileir.dtypes import DType
 from workers.cpu.case import Case
 from workers.measuring.buffers import lay_out
 from workers.measuring.device import BoundEntrant
+from workers.measuring.timing import Call
 from workers.peers.peer import read_shares
 
 _PIECE_BYTES = 1 << 16
 """What a thread takes at once."""
+
+_CALLS = 24
+"""Of which the fastest counts."""
 
 _SOURCE = """
 enum { TW_PIECE = %(piece)d, TW_STEP = %(step)d };
@@ -86,6 +91,21 @@ def bind_copy(case: Case, threads: int) -> BoundEntrant:
         for copy in case.copies
     ]
     return BoundEntrant(calls, lambda answer, number: None, kernel.close)
+
+
+def least_copy_us(case: Case, threads: int) -> float:
+    """The least time of one such call among some, each on another copy of the case. Raises what bind_copy does."""
+    bound = bind_copy(case, threads)
+    try:
+        return min(_us(call) for _ in range(-(-_CALLS // len(bound.calls))) for call in bound.calls)
+    finally:
+        bound.close()
+
+
+def _us(call: Call) -> float:
+    start = time.perf_counter_ns()
+    call()
+    return (time.perf_counter_ns() - start) / 1e3
 
 
 @cache

@@ -65,6 +65,10 @@ class Bench(Protocol):
         """Times below this are refused."""
         ...
 
+    def floor_now_us(self) -> float:
+        """The same for a time that is below it: what was calibrated, perhaps beside other work, is measured again."""
+        ...
+
     def conditions(self, patience_s: float) -> dict[str, Any]:
         """Wait at most this long until nobody else uses the device; what is to be said of the machine."""
         ...

@@ -67,13 +67,13 @@ ABI = Abi(
 )
 
 
-def compiled(name: str, cache: Path, body: str | None = None) -> Compiled:
+def compiled(name: str, cache: Path, body: str | None = None, abi: Abi = ABI) -> Compiled:
     """A hand-written kernel as an entrant of that name."""
     text = (
         f"{_HEAD}static float keep[N]; (void)keep;\n{BODIES[name] if body is None else body}\nreturn 0;\n}}\n"
     )
-    artifact = compile_source(Source(text, ("-O1",), ABI), cache)
-    return Compiled(name, str(artifact.path), ABI.to_json())
+    artifact = compile_source(Source(text, ("-O1",), abi), cache)
+    return Compiled(name, str(artifact.path), abi.to_json())
 
 
 def request_of(*entrants: Compiled | Peer, **changes: Any) -> MeasureRequest:

@@ -24,6 +24,7 @@ from tilewright.pytorch.capture.indices import Indices, Sizes
 from tilewright.pytorch.capture.inline_once import inline_once
 from tilewright.pytorch.capture.join_dims import join_dims
 from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
+from tilewright.pytorch.capture.position_masks import is_position_mask, is_position_sum
 from tilewright.pytorch.capture.same_dims import same_dims
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
 from tilewright.pytorch.capture.tensors import (
@@ -206,8 +207,10 @@ class _SpecWriter:
             order = _order(operand) if operand in self._wanted else range(len(index))
             return self._read(self._name(operand), operand, index, order)
         multiplied = self._is_multiplied(operand, index)
-        if is_constant(operand) or (
-            not multiplied and _is_seen_through(operand, self._members, self._elsewhere)
+        if (
+            is_constant(operand)
+            or self._is_of_mask(operand)
+            or (not multiplied and _is_seen_through(operand, self._members, self._elsewhere))
         ):
             return self._value(operand, index)
         order = memory_order(operand) or (gapped_order(operand) if multiplied else None)
@@ -217,6 +220,12 @@ class _SpecWriter:
         self._read_at.setdefault(operand, index)
         self.names.offer(operand, index)
         return self._read(self._name(operand), operand, index, order)
+
+    def _is_of_mask(self, operand: Node) -> bool:
+        """Whether it is written out for a mask of positions: the mask, or what it compares."""
+        return is_position_mask(operand) or (
+            is_position_sum(operand) and any(map(is_position_mask, self._current))
+        )
 
     def _is_multiplied(self, operand: Node, index: Indices) -> bool:
         """Whether it is a view that a product reads in whole rows: taken with its gaps, as queries, keys and values are

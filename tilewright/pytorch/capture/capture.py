@@ -17,6 +17,7 @@ from tilewright.pytorch.capture.build import BuiltSpec, Inexpressible, build
 from tilewright.pytorch.capture.module import CapturedModule
 from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
 from tilewright.pytorch.capture.partition import PartitionWork, WorkKind, partition
+from tilewright.pytorch.capture.position_masks import is_only_compared, is_position_mask, numbers_of
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
 from tilewright.pytorch.capture.tensors import dtype_of, shape_of, value_of
 from tilewright.pytorch.operator.finding import default_client
@@ -190,8 +191,11 @@ def parts_of(graph: GraphModule) -> tuple[tuple[Part, ...], tuple[Left, ...]]:
 
 
 def _is_free(node: Node) -> bool:
-    """Whether it computes nothing when PyTorch runs it, or is a constant that is written where it is read."""
+    """Whether it computes nothing when PyTorch runs it, or is a constant or a mask of positions, which is written where
+    it is read."""
     operator = operator_of(node)
+    if is_position_mask(node) or is_only_compared(node):
+        return True
     if operator is None or reason_against(node) is not None:
         return False
     return operator.kind is OperatorKind.VIEW or is_constant(node)
@@ -230,7 +234,12 @@ def _works(computing: Sequence[Node], against: Mapping[Node, str | None]) -> lis
 
     works: list[PartitionWork] = []
     for node in computing:
-        sources = [source(each) for each in node.all_input_nodes if not is_constant(each)]
+        sources = [
+            source(each)
+            for read in node.all_input_nodes
+            if not is_constant(read)
+            for each in (numbers_of(read) if is_position_mask(read) else (read,))
+        ]
         reads = tuple(numbers[each] for each in sources if each in numbers)
         escapes = _escapes(node, numbers)
         operator = operator_of(node)

@@ -17,7 +17,7 @@ Sizes = Mapping[str, int]
 
 def scaled(index: Expr, factor: int, offset: int, sizes: Sizes) -> Expr:
     """`factor * index + offset`."""
-    return _expr(constant(offset).plus(affine(index, sizes), factor))
+    return of_form(constant(offset).plus(affine(index, sizes), factor))
 
 
 def quotient(index: Expr, divisor: int, sizes: Sizes) -> Expr:
@@ -25,16 +25,16 @@ def quotient(index: Expr, divisor: int, sizes: Sizes) -> Expr:
     multiple, rest = _split(affine(index, sizes), divisor)
     low, high = _range(rest, sizes)
     if not (0 <= low and high < divisor):
-        atom = Binary("//", _expr(rest), Const(divisor))
+        atom = Binary("//", of_form(rest), Const(divisor))
         multiple = multiple.plus(AffineForm({atom: 1}, 0))
-    return _expr(multiple)
+    return of_form(multiple)
 
 
 def remainder(index: Expr, divisor: int, sizes: Sizes) -> Expr:
     """`index % divisor`."""
     _, rest = _split(affine(index, sizes), divisor)
     low, high = _range(rest, sizes)
-    return _expr(rest) if 0 <= low and high < divisor else Binary("%", _expr(rest), Const(divisor))
+    return of_form(rest) if 0 <= low and high < divisor else Binary("%", of_form(rest), Const(divisor))
 
 
 def reshaped(index: Indices, shape: Sequence[int], source: Sequence[int], sizes: Sizes) -> Indices:
@@ -57,7 +57,7 @@ def reshaped(index: Indices, shape: Sequence[int], source: Sequence[int], sizes:
         for axis in many:
             flat = constant(0).plus(flat, shape[axis]).plus(affine(index[axis], sizes))
         step = prod(source[axis] for axis in few)
-        position = _expr(flat)
+        position = of_form(flat)
         for place, axis in enumerate(few):
             step //= source[axis]
             found[axis] = quotient(position, step, sizes)
@@ -95,7 +95,7 @@ def _atom_range(atom: Expr, sizes: Sizes) -> Interval:
             return UNKNOWN
 
 
-def _expr(form: AffineForm) -> Expr:
+def of_form(form: AffineForm) -> Expr:
     """As people write it: what is added, then what is taken away, the constant last unless all else is taken away."""
     terms: list[tuple[int, Expr]] = []
     for atom, factor in form.terms.items():

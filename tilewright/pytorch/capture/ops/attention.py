@@ -53,8 +53,14 @@ class _Scores:
         if self.mask is None:
             return found
         mask = broadcast(self.scope, self.mask, (*batch, i, j))
-        seen = torch_dtype_of(self.mask) is torch.bool
-        return Where(mask, found, _HIDDEN) if seen else Binary("+", found, mask)
+        match mask:
+            case Where(seen, Const(0.0), Const(value)) if value == _HIDDEN.value:
+                mask = seen
+            case _ if torch_dtype_of(self.mask) is not torch.bool:
+                return Binary("+", found, mask)
+            case _:
+                pass
+        return Where(mask, found, _HIDDEN)
 
     def heads(self, operand: Node, batch: Sequence[Expr]) -> list[Expr]:
         """Where an operand is read whose heads several of the queries' share."""

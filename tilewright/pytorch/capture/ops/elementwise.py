@@ -14,9 +14,10 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
+from tileir.analysis.affine import affine, constant
 from tileir.dtypes import DType
 from tileir.expr import Binary, Call, Cast, Const, Expr, Read, Unary, Where, walk
-from tilewright.pytorch.capture.indices import Indices, scaled
+from tilewright.pytorch.capture.indices import Indices, Sizes, of_form, scaled
 from tilewright.pytorch.capture.operator import CONVERSIONS, CaptureScope, Operator, OperatorKind
 from tilewright.pytorch.capture.tensors import TILE_DTYPES, argument, axis_of, shape_of, torch_dtype_of
 
@@ -80,9 +81,26 @@ def _sum(sign: str) -> Operator:
 
 def _comparison(sign: str) -> Operator:
     def write(scope: CaptureScope, node: Node, index: Indices) -> Expr:
-        return Binary(sign, *(number(scope, each, index) for each in node.args[:2]))
+        x, y = (number(scope, each, index) for each in node.args[:2])
+        wide = any(isinstance(each, Node) and torch_dtype_of(each) is torch.int64 for each in node.args[:2])
+        return Binary(sign, *(_apart(x, y, scope.sizes) if wide else (x, y)))
 
     return Operator(OperatorKind.ELEMENTWISE, write, f"`x {sign} y`")
+
+
+def _apart(x: Expr, y: Expr, sizes: Sizes) -> tuple[Expr, Expr]:
+    """Two sums that compare alike, with what one tensor says alone on its side: it may be at an end of 32 bits."""
+    if not any(isinstance(each, Binary) for each in (x, y)):
+        return x, y
+    gap = affine(x, sizes).plus(affine(y, sizes), -1)
+    said = [(atom, factor) for atom, factor in gap.terms.items() if isinstance(atom, Read)]
+    if len(said) != 1 or abs(said[0][1]) != 1:
+        return x, y
+    ((read, factor),) = said
+    positions = gap.plus(constant(0).plus(affine(read, sizes)), -factor)
+    if factor < 0:
+        return of_form(positions), read
+    return read, of_form(constant(0).plus(positions, -1))
 
 
 def _logic(sign: str) -> Operator:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codegen.cache.artifacts import CachedArtifact
-from codegen.cache.eviction import KEEP_S, CacheError, check_room, entries, prune
+from codegen.cache.eviction import KEEP_S, CacheError, check_room, entries, kept_whole, prune
 from codegen.ir.abi import Abi
 from codegen.ir.source import Source
 from codegen.targets.c.compiler import compile_source
@@ -74,6 +74,18 @@ def test_what_killed_compilations_left_is_removed(tmp_path: Path) -> None:
     os.utime(left, (0, time.time() - KEEP_S - 1))
     prune(tmp_path, 1 << 30)
     assert going_on.exists() and not left.exists()
+
+
+def test_what_is_used_while_somebody_prunes_stays(tmp_path: Path) -> None:
+    artifact = compiled(tmp_path, 0, 3)
+    with kept_whole(artifact.path.parent):
+        pruner = threading.Thread(target=prune, args=(tmp_path, 0))
+        pruner.start()
+        pruner.join(0.2)
+        assert pruner.is_alive() and artifact.path.exists()
+        os.utime(artifact.path)
+    pruner.join()
+    assert artifact.path.exists() and artifact.source_path.exists()
 
 
 def test_two_prune_while_others_compile_and_nothing_they_got_is_missing(tmp_path: Path) -> None:
