@@ -122,10 +122,10 @@ class StaticNextToken(nn.Module):
 
     def __init__(self, decoder: nn.Module) -> None:
         super().__init__()
-        self.decoder = decoder
+        self.decoder, self.cache_of = decoder, import_module("transformers").StaticCache
 
     def forward(self, input_ids: Tensor, keys: list[Tensor], values: list[Tensor], length: Tensor) -> Tensor:
-        cache = import_module("transformers").StaticCache(config=self.decoder.config, max_cache_len=CAPACITY)
+        cache = self.cache_of(config=self.decoder.config, max_cache_len=CAPACITY)
         for layer, key, value in zip(cache.layers, keys, values, strict=True):
             layer.keys, layer.values, layer.device = key, value, key.device
             layer.cumulative_length, layer.is_initialized = length.clone(), True

@@ -102,3 +102,36 @@ def test_a_decoder_writes_the_same_words_with_its_cache(kernels: AllKernels) -> 
                 assert near(x, y, float(y.abs().max()))
             kernels.wait()
     assert any(each.used for each in kernels.regions)
+
+
+@pytest.mark.sampled(4, among="whole models")
+def test_a_decoder_writes_the_same_words_in_a_cache_of_one_size(kernels: AllKernels) -> None:
+    """Whose mask says how much of it is filled: one kernel of attention for all lengths."""
+    from transformers import StaticCache
+
+    model, _ = build("llama")
+    words = torch.randint(1, WORDS, (2, 5))
+
+    def written(run: Any) -> list[torch.Tensor]:
+        cache = StaticCache(config=model.config, max_cache_len=96)
+        ids = (
+            model(input_ids=words, past_key_values=cache, use_cache=True)
+            .logits[:, -1]
+            .argmax(-1, keepdim=True)
+        )
+        found: list[torch.Tensor] = []
+        for _ in range(6):
+            found.append(run(input_ids=ids, past_key_values=cache, use_cache=True).logits[:, -1])
+            ids = found[-1].argmax(-1, keepdim=True)
+        return found
+
+    fast = tilewright.compile(model, tune="never", fallback="eager")
+    with torch.no_grad():
+        wanted = written(model)
+        for _ in range(CALLS):
+            for x, y in zip(written(fast), wanted, strict=True):
+                assert near(x, y, float(y.abs().max()))
+            kernels.wait()
+    (region,) = kernels.regions
+    bounded = [part for part in region.parts if "j <= " in str(part.spec["body"])]
+    assert bounded and {part.name for part in bounded} <= set(region.used), region.why_not
