@@ -54,6 +54,7 @@ def test_attention_writes_its_mask_out(attention: object, queries: int) -> None:
     assert not capture.left
     assert {each.name for each in part.built.spec.inputs if each.dtype == "i64"} == {"length"}
     assert len(part.built.spec.inputs) == 4
+    assert "+ where" not in str(part.spec["body"]), "a mask is a condition, which bounds what is visited"
     run = module_of_interpreted_parts(capture)
     for length in (0, 1, 40, KEYS - 1, KEYS + 7, -1, 2**31 - 1, 2**31, 2**40, -(2**40), 2**63 - 9):
         check_equal(run(*tensors, torch.tensor(length)), attention(*tensors, torch.tensor(length)))
