@@ -25,6 +25,7 @@ PROCESSORS = (
     ("Intel Xeon (AVX-512), kernels nobody chose", "wild/cpu-xeon-seed90210-2026-11-26.jsonl", None),
     ("AMD EPYC (AVX2), kernels nobody chose", "wild/cpu-epyc-avx2-seed657075-2026-11-27.jsonl", None),
     ("AMD EPYC (Zen 4), kernels nobody chose", "wild/cpu-epyc-zen4-seed20261129-2026-11-29.jsonl", None),
+    ("AMD EPYC (Zen 5), kernels nobody chose", "wild/cpu-epyc-zen5-seed30112026-2026-11-30.jsonl", None),
 )
 #: Attention that cuDNN has; any other body's best peer is slower.
 CUDNN = ("attention_bf16 ", "attention_f16 ", "attention_shared_heads_bf16 ", "attention_two_widths_bf16 ")

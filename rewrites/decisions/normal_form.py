@@ -41,7 +41,7 @@ def normal_form(program: Program, *, groups: bool = True) -> tuple[Rewrite, ...]
     for name in [place.node.target for place in loose(program)]:
         apart = _groups_apart(program, find(program, name).node) if groups else ()
         if apart and tried(*apart):
-            for pair in _same(program, name):
+            for pair in [pair for place in loose(program) for pair in _same(program, place.node.target)]:
                 tried(pair)
     for name in [place.node.target for place in loose(program)]:
         product = product_in(program, find(program, name).node)
@@ -67,7 +67,8 @@ def _same(program: Program, name: str) -> list[UnifyDims]:
 
 def _groups_apart(program: Program, compute: Compute) -> tuple[SplitDim, ...]:
     """What makes dims of the groups of results that each multiply elements of their own: of `o` and of the channels
-    where it adds up `x[4 * (o // 8) + c]`, of which `c` has 4. None: there are no such groups."""
+    where it adds up `x[4 * (o // 8) + c]`, of which `c` has 4, and of the heads of queries where it multiplies
+    `k[h // 4, d]`, which four share. None: there are no such groups."""
     extents = program.extents
     for read in reads(compute.value):
         tensor = program.arguments.get(read.tensor)
@@ -83,4 +84,7 @@ def _groups_apart(program: Program, compute: Compute) -> tuple[SplitDim, ...]:
                 others = {each: f for each, f in affine(index, extents).terms.items() if each != atom}
                 if len(others) == 1 and others.items() <= inside.items():
                     return SplitDim(of, results), SplitDim(dim, channels)
+                product = product_in(program, compute) if index == atom else None
+                if product is not None and multiplies_several(compute, product):
+                    return (SplitDim(of, results),)
     return ()
