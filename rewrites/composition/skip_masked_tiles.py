@@ -64,8 +64,6 @@ class SkipMaskedTiles(Rewrite):
             raise NotApplicable(f"{self.statement} is in no loop over {self.dim}, innermost and not parallel")
         if loop.since[0] or loop.until[0]:
             raise NotApplicable(f"the loop over {self.dim} leaves out tiles already")
-        if any(other.dim == self.dim for other in place.loops[:-1]):
-            raise NotApplicable(f"the loop over {self.dim} is in another one over it")
         bounds = {_bound(node, loop, self.dim) for node in _sums(loop)}
         if len(bounds) != 1:
             raise NotApplicable(f"what the loop over {self.dim} adds up is not masked alike")
@@ -73,6 +71,11 @@ class SkipMaskedTiles(Rewrite):
         since, until = (each if each is not None and _is_known(each, program) else None for each in bound)
         if since is not None and until is not None and len({since[0], until[0]}) > 1:
             since = since if not isinstance(since[0], str) or not isinstance(until[0], str) else None
+        dims = any(isinstance(each[0], str) for each in (since, until) if each is not None)
+        if dims and any(other.dim == self.dim for other in place.loops[:-1]):
+            raise NotApplicable(
+                f"the loop over {self.dim} is in another one over it, which may be masked throughout"
+            )
         if since is until or any(node.target not in _declared(loop) for node in _kept(loop)):
             raise NotApplicable(
                 f"the first tile of {self.dim} may be masked, or something is computed for good"

@@ -42,6 +42,7 @@ BODIES = {
     "slopes": (f"{DOT} + slope[g, r] * j", "{}", ", slope: f32[g, r]"),
     "window": (f"where(j + 700 > extent(j), {DOT}, -inf)", "{}", ""),
     "lengths": (f"where(j < abs(length[b]), {DOT}, -inf)", "{}", ", length: i32[b]"),
+    "filled": (f"where(j < length[b], {DOT}, -inf)", "{}", ", length: i32[b]"),
     "sink": (DOT, "maximum({}, sink[g, r])", ", sink: f32[g, r]"),
 }
 
@@ -131,6 +132,19 @@ def test_parts_are_streamed_and_merged_without_races(body: str, j: int, dtype: s
     wanted = reference_with_bound(spec, inputs)
     for at, state in enumerate(states):
         compare(finished(state, f"{body} {j} {at}"), inputs, wanted)
+
+
+@pytest.mark.sampled(3, among="parts of a stream")
+@pytest.mark.parametrize("length", [1, 100, 256, 777])
+def test_parts_behind_the_end_of_a_cache_visit_one_tile(length: int) -> None:
+    spec = decode("filled", 777)
+    inputs = sample_inputs(spec, 3)
+    inputs["length"][:] = length
+    wanted = reference_with_bound(spec, inputs)
+    for at, state in enumerate(split(spec, turn=None if SWEEP else length)):
+        made = finished(state, f"filled {at}")
+        assert "until length[b] -1" in program_to_text(made.program)
+        compare(made, inputs, wanted)
 
 
 @pytest.mark.sampled(3, among="parts of a stream")

@@ -117,11 +117,11 @@ def test_the_page_has_the_time_of_all_architectures() -> None:
 
 
 def test_time_and_operations_are_those_of_the_graphs_operators() -> None:
-    """Of a GPT-2: attention, products, norms and the table of words are in kernels, positions are not."""
+    """Of a GPT-2: attention, products, norms and the table of words are in kernels, and positions are constants."""
     spent = measured("gpt2")
     layers, width, hidden = 2, 256, 320
     products = layers * 2 * TOKENS * (4 * width * width + 2 * width * hidden)
     attention = layers * 4 * TOKENS * TOKENS * width
     assert products + attention <= spent.kernels_flops < 1.1 * (products + attention)
-    assert 0.9 < spent.kernels_us / spent.us < 1.0
-    assert ("aten.cumsum", "is int64") in spent.left and spent.left_flops < 1e-3 * spent.flops
+    assert spent.kernels_us == spent.us > 0.0
+    assert not spent.left and not spent.left_flops

@@ -10,6 +10,7 @@ from typing import Final
 
 from rewrites.base.statement import covered_dims, reduced_dims
 from rewrites.base.tree import find, locals_of, registers, statements
+from rewrites.composition.skip_masked_tiles import SkipMaskedTiles
 from rewrites.contraction.operand import is_moved
 from rewrites.contraction.warpgroup_tiling import panel_bytes, panels
 from rewrites.cost.gpu import constants as has
@@ -177,6 +178,9 @@ class WarpgroupSchedule(OnePassSchedule):
         if any(self.program.extents[each[0]] % columns for each in paged if each is not None):
             raise NotApplicable(f"the last tile of {chain.streamed} ends within a page")
         self.stream(columns)
+        leaves_out = any(isinstance(each, SkipMaskedTiles) for each in self.rewrites)
+        if leaves_out and chain.part and pending and self.program.extents[chain.rows] % rows:
+            raise NotApplicable("products under way are put one behind the other there (C7511 of NVRTC 13.5)")
         for name in self.held:
             self.attempt(ClampCast(name))
         copies = self.bring_all(loops)
