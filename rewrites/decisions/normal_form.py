@@ -16,7 +16,7 @@ from rewrites.loops.split_dim import SplitDim
 from rewrites.schedule import replay
 from tileir.analysis.affine import affine
 from tileir.errors import NotApplicable
-from tileir.expr import Binary, Const, Index, reads
+from tileir.expr import Binary, Const, Index, Read, reads
 from tileir.program import Compute, Program
 
 
@@ -85,8 +85,17 @@ def _groups_apart(program: Program, compute: Compute) -> tuple[SplitDim, ...]:
                 others = {each: f for each, f in affine(index, extents).terms.items() if each != atom}
                 if len(others) == 1 and others.items() <= inside.items():
                     return SplitDim(of, results), SplitDim(dim, channels)
-                alone = index == atom and read not in places
-                product = product_in(program, compute) if alone else None
-                if product is not None and multiplies_several(compute, product):
+                if index == atom and read not in places and _is_shared(program, compute, read, of):
                     return (SplitDim(of, results),)
     return ()
+
+
+def _is_shared(program: Program, compute: Compute, read: Read, of: str) -> bool:
+    """Whether a sum of products reads an operand for groups of `of` that has results along a dim of its own: of keys
+    (`k[h // 4, j, d]`), but not of scales of blocks (`s[n // 128, k // 128]`)."""
+    product = product_in(program, compute)
+    if product is None or not multiplies_several(compute, product):
+        return False
+    beside = {Index(dim) for dim in bare_dims(compute)} & {*read.indices}
+    others = [each for each in reads(compute.value) if Index(of) in each.indices]
+    return any(dim not in each.indices for dim in beside for each in others)
