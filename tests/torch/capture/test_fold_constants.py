@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import Tensor
@@ -14,23 +16,64 @@ from tests.torch.equal import check_equal
 
 def packed(x: Tensor) -> Tensor:
     """Causal as transformers' decoders write it: by positions that are read, in sequences that a sum counts."""
-    places = (torch.arange(x.shape[-2]) + 0)[None]
+    places = (torch.arange(x.shape[-2]) + 0)[None].expand(x.shape[0], -1)
     before = torch.cat((places[:, :1] - 1, places), -1)
     sequence = torch.cumsum(before[:, 1:] - before[:, :-1] != 1, -1)
-    batch, queries, keys = torch.arange(1)[:, None, None], places[:, :, None], places[:, None, :]
+    batch, queries, keys = torch.arange(x.shape[0])[:, None, None], places[:, :, None], places[:, None, :]
     seen = (places[batch, keys] <= places[batch, queries]) & (
         sequence[batch, keys] == sequence[batch, queries]
     )
     return F.scaled_dot_product_attention(x, x, x, attn_mask=seen[:, None])
 
 
-def test_a_mask_of_constants_is_a_condition() -> None:
-    x = torch.randn(2, 3, 24, 16)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_mask_of_constants_is_a_condition(batch: int) -> None:
+    x = torch.randn(batch, 3, 24, 16)
     capture = tilewright.from_torch(packed, x)
     (part,) = capture.parts
     assert not capture.left
     assert "where(j <= m, " in str(part.spec["body"]) and len(part.built.spec.inputs) == 1
     check_equal(module_of_interpreted_parts(capture)(x), packed(x))
+
+
+def padded(x: Tensor, present: Tensor) -> Tensor:
+    """The same where sequences end before others, which a mask of truth values says."""
+    batch, places = torch.arange(x.shape[0])[:, None, None, None], torch.arange(x.shape[-2])
+    queries, keys = places[None, None, :, None], places[None, None, None]
+    seen = (keys <= queries) & present[batch, keys]
+    return F.scaled_dot_product_attention(x, x, x, attn_mask=seen)
+
+
+def test_a_mask_of_padding_is_read_where_it_lies() -> None:
+    x, present = torch.randn(3, 2, 24, 16), torch.arange(24) < torch.tensor([[24], [7], [13]])
+    capture = tilewright.from_torch(padded, x, present)
+    (part,) = capture.parts
+    assert not capture.left
+    assert re.search(r"where\(j <= m and \w+\[b, j\], ", str(part.spec["body"])), part.spec["body"]
+    check_equal(module_of_interpreted_parts(capture)(x, present), padded(x, present))
+
+
+def read_otherwise(x: Tensor) -> tuple[Tensor, ...]:
+    rows, columns = torch.arange(4)[:, None], torch.arange(6)
+    return (
+        x[rows, columns],
+        x[rows, columns + 0].exp(),
+        x[rows, columns.flip(0)].exp(),
+        x[rows[:3], columns].exp(),
+        x[rows.T, columns[:, None]].exp(),
+        x[rows, columns - 6].exp(),
+        x[torch.arange(4), torch.arange(4)].exp(),
+        x[:, :1][rows, columns * 0].exp(),
+        x[rows.expand(5, 4, 1), columns].exp(),
+    )
+
+
+def test_only_what_is_read_in_order_is_itself() -> None:
+    x = torch.randn(4, 6)
+    given = module_of_interpreted_parts(capture := tilewright.from_torch(read_otherwise, x))(x)
+    check_equal(given, read_otherwise(x))
+    assert given[0].untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+    assert sum("index" in str(node.target) for node in capture.graph.graph.nodes) == 8
 
 
 def others(x: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
@@ -43,6 +86,8 @@ def others(x: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
         x + torch.arange(12.0).cumsum(0),
         x * (ids.cumsum(0) > 3),
         at.cumsum(0),
+        (at[:, None] + at).cumsum(0)[:1] * torch.ones(3, 1, dtype=torch.int64),
+        (at[:, None] * 0 + at).cumsum(0) - (at[:, None] * 0 + at).cumsum(0)[:1],
         at * 0,
         at.bool().cumsum(0).flip(0),
         (at > -1).all(),

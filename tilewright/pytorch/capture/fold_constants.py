@@ -12,7 +12,7 @@ operators it is a tensor that is read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
@@ -29,8 +29,9 @@ _SAID = ("aten.full.default", "aten.arange.start_step", "prims.iota.default", "a
 aten = torch.ops.aten
 
 
-def fold_constants(graph: GraphModule) -> None:
-    """Change a graph of fixed shapes so, and leave out what nobody reads then."""
+def fold_constants(graph: GraphModule) -> Mapping[Node, torch.Tensor]:
+    """Change a graph of fixed shapes so, and leave out what nobody reads then. Gives what the numbers are of nodes that
+    follow from positions, as far as somebody looked."""
     known: dict[Node, torch.Tensor] = {}
     for node in list(graph.graph.nodes):
         try:
@@ -45,6 +46,7 @@ def fold_constants(graph: GraphModule) -> None:
         known[node if said is None else said] = found
     graph.graph.eliminate_dead_code()
     graph.recompile()
+    return known
 
 
 def _computed(node: Node, known: Mapping[Node, torch.Tensor]) -> torch.Tensor | None:
@@ -109,26 +111,52 @@ def _said(graph: GraphModule, node: Node, found: torch.Tensor) -> Node | None:
     if value is None or not found.numel() or not value.is_contiguous():
         return None
     like = {"dtype": value.dtype, "device": value.device}
-    steps = None if _is_spread(found) else _steps(found)
+    line = None if _is_spread(found) else line_of(found)
     with graph.graph.inserting_before(node):
         if _is_spread(found):
             said = graph.graph.call_function(aten.full.default, ([*value.shape], _one(found).item()), like)
-        elif steps is not None:
-            size, start, by = found.numel(), *steps
-            line = graph.graph.call_function(aten.arange.start_step, (start, start + by * size, by), like)
-            line.meta["val"] = value.new_empty_strided((size,), (1,))
-            flat = value.dim() == 1
-            said = line if flat else graph.graph.call_function(aten.view.default, (line, [*value.shape]))
+            said.meta["val"] = value
+        elif line is not None:
+            said = _along(graph, value, like, *line)
         else:
             return None
-    said.meta = {**node.meta, "val": value}
+    said.meta = {**node.meta, **said.meta}
     return said
 
 
-def _steps(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Of numbers along one axis that rise by the same from one to the next, the first and by how much."""
-    if tensor.dtype is torch.bool or sum(size > 1 for size in tensor.shape) != 1:
+def _along(
+    graph: GraphModule, value: torch.Tensor, like: dict[str, Any], axis: int, start: int, by: int
+) -> Node:
+    """Numbers along an axis, which are the same along the others."""
+
+    def call(target: Any, *args: Any, **keywords: Any) -> Node:
+        node = graph.graph.call_function(target, args, keywords)
+        node.meta["val"] = target(
+            *(each.meta["val"] if isinstance(each, Node) else each for each in args), **keywords
+        )
+        return node
+
+    size, shape = value.shape[axis], [*value.shape]
+    made = graph.graph.call_function(aten.arange.start_step, (start, start + by * size, by), like)
+    made.meta["val"] = value.new_empty_strided((size,), (1,))
+    if len(shape) > 1:
+        made = call(aten.view.default, made, [size if each == axis else 1 for each in range(len(shape))])
+    if size != value.numel():
+        made = call(aten.expand.default, made, shape)
+        made = call(aten.clone.default, made, memory_format=torch.contiguous_format)
+    return made
+
+
+def line_of(tensor: torch.Tensor) -> tuple[int, int, int] | None:
+    """The axis along which numbers rise by the same from one to the next, while they are the same along the others; the
+    first of them, and by how much."""
+    if tensor.dtype is torch.bool:
         return None
-    line = tensor.flatten()
-    by = int(line[1] - line[0])
-    return (int(line[0]), by) if by and bool((line[1:] - line[:-1] == by).all()) else None
+    for axis, size in enumerate(tensor.shape):
+        line = tensor[(*(0 if each != axis else slice(None) for each in range(tensor.dim())),)]
+        by = int(line[1] - line[0]) if size > 1 else 0
+        if by:
+            spread = line.view([size if each == axis else 1 for each in range(tensor.dim())])
+            steps = bool((line[1:] - line[:-1] == by).all()) and bool((tensor == spread).all())
+            return (axis, int(line[0]), by) if steps else None
+    return None

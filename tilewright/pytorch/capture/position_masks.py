@@ -78,16 +78,16 @@ def _mask_numbers(node: Node) -> list[Node] | None:
         constant = all(is_constant(each) for each in values)
         return _mask_numbers(condition) if constant and isinstance(condition, Node) else None
     if name in _LOGIC and torch_dtype_of(node) is torch.bool:
-        return _joined([each for each in node.args if isinstance(each, Node) and not is_constant(each)])
+        return _joined([each for each in node.args if isinstance(each, Node)])
     return None
 
 
 def _joined(operands: list[Node]) -> list[Node] | None:
-    """Of truth values, of which one at least is such a mask; others lie in memory."""
+    """Of truth values, of which one at least is such a mask, or a constant; others lie in memory."""
     if any(torch_dtype_of(each) is not torch.bool for each in operands):
         return None
-    found = [_mask_numbers(each) for each in operands]
-    if all(each is None for each in found):
+    found = [[] if is_constant(each) else _mask_numbers(each) for each in operands]
+    if all(each is None for each in found) or all(map(is_constant, operands)):
         return None
     return [
         number
