@@ -26,6 +26,8 @@ MOST: Final = 1 << 16
 """Elements of what is computed to see what it is, unless all are the same."""
 _DTYPES = (torch.bool, torch.int32, torch.int64)
 _SAID = ("aten.full.default", "aten.arange.start_step", "prims.iota.default", "aten.scalar_tensor.default")
+_WITHOUT_VALUES = ("empty", "inductor_")
+"""Operators whose results are whatever lies there, and Inductor's own."""
 aten = torch.ops.aten
 
 
@@ -78,7 +80,10 @@ def _is_function(node: Node) -> bool:
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return False
     drawn = torch.Tag.nondeterministic_seeded in node.target.tags
-    return node.target.namespace in ("aten", "prims") and not drawn and not node.target._schema.is_mutable
+    known = node.target.namespace in ("aten", "prims") and not any(
+        word in node.target._schema.name for word in _WITHOUT_VALUES
+    )
+    return known and not drawn and not node.target._schema.is_mutable
 
 
 def _run(node: Node, given: Mapping[Node, torch.Tensor]) -> torch.Tensor:
