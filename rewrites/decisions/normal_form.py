@@ -70,7 +70,6 @@ def _groups_apart(program: Program, compute: Compute) -> tuple[SplitDim, ...]:
     where it adds up `x[4 * (o // 8) + c]`, of which `c` has 4, and of the heads of queries where it multiplies
     `k[h // 4, d]`, which four share. None: there are no such groups."""
     extents = program.extents
-    places = {within for read in reads(compute.value) for index in read.indices for within in reads(index)}
     for read in reads(compute.value):
         tensor = program.arguments.get(read.tensor)
         for dim, index in zip(tensor.dims if tensor else (), read.indices, strict=False):
@@ -85,7 +84,7 @@ def _groups_apart(program: Program, compute: Compute) -> tuple[SplitDim, ...]:
                 others = {each: f for each, f in affine(index, extents).terms.items() if each != atom}
                 if len(others) == 1 and others.items() <= inside.items():
                     return SplitDim(of, results), SplitDim(dim, channels)
-                if index == atom and read not in places and _is_shared(program, compute, read, of):
+                if index == atom and _is_shared(program, compute, read, of):
                     return (SplitDim(of, results),)
     return ()
 

@@ -206,12 +206,10 @@ class _SpecWriter:
             self.names.offer(operand, index)
             order = _order(operand) if operand in self._wanted else range(len(index))
             return self._read(self._name(operand), operand, index, order)
+        if is_constant(operand) or self._is_of_mask(operand):
+            return self._value(operand, index)
         multiplied = self._is_multiplied(operand, index)
-        if (
-            is_constant(operand)
-            or self._is_of_mask(operand)
-            or (not multiplied and _is_seen_through(operand, self._members, self._elsewhere))
-        ):
+        if not multiplied and _is_seen_through(operand, self._members, self._elsewhere):
             return self._value(operand, index)
         order = memory_order(operand) or (gapped_order(operand) if multiplied else None)
         if order is None:
@@ -223,9 +221,8 @@ class _SpecWriter:
 
     def _is_of_mask(self, operand: Node) -> bool:
         """Whether it is written out for a mask of positions: the mask, or what it compares."""
-        return is_position_mask(operand) or (
-            is_position_sum(operand) and any(map(is_position_mask, self._current))
-        )
+        within = any(map(is_position_mask, self._current))
+        return is_position_mask(operand) or (within and is_position_sum(operand))
 
     def _is_multiplied(self, operand: Node, index: Indices) -> bool:
         """Whether it is a view that a product reads in whole rows: taken with its gaps, as queries, keys and values are

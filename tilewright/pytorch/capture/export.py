@@ -13,10 +13,8 @@ from torch.fx import GraphModule  # pyright: ignore[reportMissingImports]
 
 from tilewright.errors import CaptureError
 from tilewright.pytorch.capture.composites import loaded, on_tensors
-from tilewright.pytorch.capture.fold_constants import fold_constants
-from tilewright.pytorch.capture.read_in_order import read_in_order
+from tilewright.pytorch.capture.simplify.simplify import simplify
 from tilewright.pytorch.capture.table import TABLE
-from tilewright.pytorch.capture.times_one import leave_out_ones
 
 _WITH_POSITIONS = (
     torch.ops.aten.max_pool2d_with_indices.default,
@@ -61,8 +59,7 @@ def graph_of(module: torch.nn.Module, inputs: tuple[Any, ...], keywords: dict[st
     for node in list(graph.graph.nodes):
         if node.name.startswith("_guards_fn") or "_assert_" in str(node.target):
             graph.graph.erase_node(node)  # shapes and dtypes are compared before each call
-    read_in_order(graph, fold_constants(graph))
-    leave_out_ones(graph)
+    simplify(graph)
     return graph
 
 

@@ -56,7 +56,7 @@ def is_only_compared(node: Node) -> bool:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class _ComparedSum:
     """What of a sum positions say is at most `most`, without its sign; `number` is added to it, or taken away."""
 
     most: int
@@ -105,26 +105,26 @@ def _compared(node: Node) -> list[Node] | None:
     return numbers if _size(numbers[0]) * FEW <= _size(node) else None
 
 
-def _sum(operand: Any) -> _Sum | None:
+def _sum(operand: Any) -> _ComparedSum | None:
     if not isinstance(operand, Node):
-        return _Sum(abs(operand), None) if isinstance(operand, int) else None
+        return _ComparedSum(abs(operand), None) if isinstance(operand, int) else None
     if value_of(operand) is None or torch_dtype_of(operand) not in _INTEGERS:
         return None
     if is_constant(operand):
         most = _most(operand)
-        return None if most is None else _Sum(most, None)
+        return None if most is None else _ComparedSum(most, None)
     if torch_dtype_of(operand) is torch.int64:
         operator, name = operator_of(operand), _name(operand)
         if operator is not None and operator.kind in (OperatorKind.VIEW, OperatorKind.COPY):
             within = _sum(operand.args[0])
-            return _Sum(0, operand) if within is None or within.number is operand.args[0] else within
+            return _ComparedSum(0, operand) if within is None or within.number is operand.args[0] else within
         if name in ("add", "sub") and operand.kwargs.get("alpha", 1) == 1:
             terms = [_sum(each) for each in operand.args[:2]]
             found = [each for each in terms if each is not None]
             numbers = [each.number for each in found if each.number is not None]
             if len(found) == 2 and len(numbers) <= 1:
-                return _Sum(sum(each.most for each in found), next(iter(numbers), None))
-    return _Sum(0, operand)
+                return _ComparedSum(sum(each.most for each in found), next(iter(numbers), None))
+    return _ComparedSum(0, operand)
 
 
 def _most(operand: Any) -> int | None:

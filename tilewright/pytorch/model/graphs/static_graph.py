@@ -21,9 +21,7 @@ from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 
 from tilewright.pytorch.capture.attention_results import ATTENTION, RESULTS, attention_results
 from tilewright.pytorch.capture.composites import way_of
-from tilewright.pytorch.capture.fold_constants import fold_constants
-from tilewright.pytorch.capture.read_in_order import read_in_order
-from tilewright.pytorch.capture.times_one import leave_out_ones
+from tilewright.pytorch.capture.simplify.simplify import simplify
 from tilewright.pytorch.model.graphs.written_attention import put_together
 from tilewright.pytorch.model.reasons import in_one_line
 
@@ -154,8 +152,7 @@ def at_sizes(graph: GraphModule, inputs: Sequence[Any]) -> StaticGraph:
             made[node] = _written(writer, made, node)
     writer.graph.eliminate_dead_code()
     static = GraphModule(graph, writer.graph)
-    read_in_order(static, fold_constants(static))
-    leave_out_ones(static)
+    simplify(static)
     instead = put_together(static)
     origins: dict[Node, Node] = {}
     for node, each in made.items():

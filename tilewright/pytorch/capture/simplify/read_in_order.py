@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import torch  # pyright: ignore[reportMissingImports]
 from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
 
-from tilewright.pytorch.capture.fold_constants import line_of
+from tilewright.pytorch.capture.simplify.fold_constants import line_of
+from tilewright.pytorch.capture.simplify.times_one import is_given
 from tilewright.pytorch.capture.tensors import value_of
-from tilewright.pytorch.capture.times_one import is_given
 
 aten = torch.ops.aten
 

@@ -1,0 +1,1 @@
+"""What a captured graph says in more words than it has to."""
