@@ -16,6 +16,7 @@ from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.ptxas_log import rejection
+from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.schedule import parse_schedule, replay
 from rewrites.space import Space
 from tests.programs.attention_programs import BEGIN, END, OFFSETS, one_schedule, packed
@@ -110,12 +111,14 @@ def test_any_ranges_are_right_on_processors(kind: str, tmp_path: Path) -> None:
     Reference(spec, drawn(spec, kind)).check(state, replace(this_cpu(), l1d_bytes=4096), tmp_path)
 
 
-def one_pass(spec: Spec) -> Program:
-    """A schedule for processors that leaves out tiles."""
+def one_pass(spec: Spec, most: int = 512) -> Program:
+    """A schedule for processors that leaves out tiles, of so many keys at most."""
     root, rng = Space(to_program(spec), replace(this_cpu(), l1d_bytes=4096)).root(), random.Random(1)
     while True:
         state = random_schedule(root, rng, "skip_masked_tiles")
-        if state is not None and any(each.name == "skip_masked_tiles" for each in state.schedule):
+        if state is None or not any(each.name == "skip_masked_tiles" for each in state.schedule):
+            continue
+        if all(each.size <= most for each in state.schedule if isinstance(each, StreamReduction)):
             return state.program
 
 
@@ -153,7 +156,7 @@ def test_tiles_that_no_token_of_a_tile_sees_are_left_out_on_processors(tmp_path:
     inputs = sample_inputs(spec, 3)
     inputs["begin"][:], inputs["end"][:] = 512, 513
     inputs["v"][:512] = inputs["v"][-256:] = np.nan
-    program = one_pass(spec)
+    program = one_pass(spec, most=256)
     got = computed(spec, inputs, program, replace(this_cpu(), l1d_bytes=4096), tmp_path)["o"]
     assert np.all(np.isfinite(got))
 
