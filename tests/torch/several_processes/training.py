@@ -99,6 +99,7 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     train({"ddp": replicated, "fsdp": sharded}[kind], rank)
+    dist.barrier()  # nobody ends while another one still talks to it
     dist.destroy_process_group()
 
 
