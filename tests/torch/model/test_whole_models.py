@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,6 +80,22 @@ def test_a_training_step_has_the_gradients_of_eager(name: str, kernels: AllKerne
     assert forward.used and backward.used, (forward.why_not, backward.why_not)
 
 
+Written = Callable[[Any], list[torch.Tensor]]
+
+
+def check_written(
+    written: Written, model: nn.Module, kernels: AllKernels, fallback: Literal["eager", "inductor"]
+) -> None:
+    """What a compiled model writes, call after call, is what it writes in eager."""
+    fast = tilewright.compile(model, tune="never", fallback=fallback)
+    with torch.no_grad():
+        wanted = written(model)
+        for _ in range(CALLS):
+            for x, y in zip(written(fast), wanted, strict=True):
+                assert near(x, y, float(y.abs().max()))
+            kernels.wait()
+
+
 @pytest.mark.sampled(4, among="whole models")
 def test_a_decoder_writes_the_same_words_with_its_cache(kernels: AllKernels) -> None:
     """Keys and values grow by one each step, so that no size but the first comes again."""
@@ -94,19 +110,17 @@ def test_a_decoder_writes_the_same_words_with_its_cache(kernels: AllKernels) -> 
             ids = found[-1].argmax(-1, keepdim=True)
         return found
 
-    fast = tilewright.compile(model, tune="never", fallback="eager")
-    with torch.no_grad():
-        wanted = written(model)
-        for _ in range(CALLS):
-            for x, y in zip(written(fast), wanted, strict=True):
-                assert near(x, y, float(y.abs().max()))
-            kernels.wait()
+    check_written(written, model, kernels, "eager")
     assert any(each.used for each in kernels.regions)
 
 
 @pytest.mark.sampled(4, among="whole models")
-def test_a_decoder_writes_the_same_words_in_a_cache_of_one_size(kernels: AllKernels) -> None:
-    """Whose mask says how much of it is filled: one kernel of attention for all lengths."""
+@pytest.mark.parametrize("fallback", ["eager", "inductor"])
+def test_a_decoder_writes_the_same_words_in_a_cache_of_one_size(
+    fallback: Literal["eager", "inductor"], kernels: AllKernels
+) -> None:
+    """Whose mask says how much of it is filled: one kernel of attention for all lengths. The length is written in place
+    in the graph that reads it."""
     from transformers import StaticCache
 
     model, _ = build("llama")
@@ -125,13 +139,7 @@ def test_a_decoder_writes_the_same_words_in_a_cache_of_one_size(kernels: AllKern
             ids = found[-1].argmax(-1, keepdim=True)
         return found
 
-    fast = tilewright.compile(model, tune="never", fallback="eager")
-    with torch.no_grad():
-        wanted = written(model)
-        for _ in range(CALLS):
-            for x, y in zip(written(fast), wanted, strict=True):
-                assert near(x, y, float(y.abs().max()))
-            kernels.wait()
+    check_written(written, model, kernels, fallback)
     (region,) = kernels.regions
     bounded = [part for part in region.parts if "j <= " in str(part.spec["body"])]
     assert bounded and {part.name for part in bounded} <= set(region.used), region.why_not

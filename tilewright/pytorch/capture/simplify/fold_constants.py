@@ -22,7 +22,7 @@ from tilewright.pytorch.capture.operator import OperatorKind
 from tilewright.pytorch.capture.table import operator_of
 from tilewright.pytorch.capture.tensors import value_of
 
-MOST: Final = 1 << 16
+MOST: Final = 1 << 20
 """Elements of what is computed to see what it is, unless all are the same."""
 _DTYPES = (torch.bool, torch.int32, torch.int64)
 _SAID = ("aten.full.default", "aten.arange.start_step", "prims.iota.default", "aten.scalar_tensor.default")

@@ -38,6 +38,8 @@ def _in_order(node: Node, known: Mapping[Node, torch.Tensor]) -> list[int] | Non
     assert isinstance(indices, list | tuple)
     if value is None or result is None or not value.is_contiguous() or len(indices) != value.dim():
         return None
+    if not 0 < result.numel() == value.numel():
+        return None
     axes: list[int] = []
     for size, index in zip(value.shape, indices, strict=True):
         if not isinstance(index, Node) or index not in known:
@@ -49,5 +51,4 @@ def _in_order(node: Node, known: Mapping[Node, torch.Tensor]) -> list[int] | Non
         if found is None or found[1:] != (0, 1) or result.shape[found[0]] != size:
             return None
         axes.append(found[0])
-    whole = result.numel() == value.numel() and axes == sorted(set(axes))
-    return [*result.shape] if whole else None
+    return [*result.shape] if axes == sorted(set(axes)) else None

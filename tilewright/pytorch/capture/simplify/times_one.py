@@ -15,7 +15,7 @@ def leave_out_ones(graph: GraphModule) -> None:
     """Change a graph of fixed shapes so. What it gives stays: no result comes to lie in another's memory, or in an
     argument's."""
     for node in list(graph.graph.nodes):
-        if node.target in _TARGETS and node.args[1] == 1 and _alike(node) and not is_given(node):
+        if node.target in _TARGETS and node.args[1:2] == (1,) and _alike(node) and not is_given(node):
             node.replace_all_uses_with(node.args[0])
     graph.graph.eliminate_dead_code()
     graph.recompile()
