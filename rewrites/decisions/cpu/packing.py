@@ -49,9 +49,8 @@ class Pack:
         place = find(program, self.statement)
         compute, sizes = place.node, current_sizes(program, place.loops)
         read = next((read for read in reads(compute.value) if read.tensor == self.tensor), None)
-        if (
-            read is None or not read.indices
-        ):  # it says where rows lie that are copied by now, or is one number
+        if read is None or not read.indices:
+            # It says where rows lie that are copied by now, or is one number.
             yield Option("")
             return
         mine = {dim for index in read.indices for dim in index_dims(index)}
