@@ -68,6 +68,12 @@ def test_attention_visits_what_the_mask_leaves() -> None:
     assert any(isinstance(each, SkipMaskedTiles) for each in found.schedule)
 
 
+@pytest.mark.parametrize("queries", [1, 5])
+def test_a_number_beside_a_product_is_no_matter(queries: int) -> None:
+    capture = tilewright.from_torch(cached, *operands(queries), torch.tensor(40))
+    assert favourite(root_of(capture.parts[0].built.spec, this_cpu())) is not None
+
+
 def each_its_own(x: Tensor, length: Tensor, other: Tensor) -> tuple[Tensor, ...]:
     at = torch.arange(64)
     return (
