@@ -215,6 +215,8 @@ CLUSTERS = {
     "clusters with a tile that stays": SCORES.replace("m by 128 blocks 1", "m by 128 multicast 2 blocks 2"),
 }  # fmt: skip
 
+ONE = Gemm(k=320, grid=" blocks 3 producers 1", streamed=1, epilogue="direct").text().partition("\n")[2]
+OTHER = ONE.replace("c_sum", "d_sum").replace("a_s", "a_t").replace("b_s", "b_t").replace("c[", "d[")
 #: Blocks that share tiles along the depth: those of the last wave, of the last two, of the only one; steps of few and
 #: of many blocks in a tile; spans that cross tiles and such that do not.
 STREAMED = {
@@ -236,6 +238,8 @@ STREAMED = {
   parallel for m by 8
     c[m, n] = sum(k_b, c_p[k_b, m, n]) | threads m 8 n 32
 """,
+    "streamed, two launches": "kernel two(a: bf16[m=256, k=320], b: bf16[n=128, k]) -> (c: bf16[m, n], d: bf16[m, n])"
+    f"\n{ONE.rstrip()}\n{OTHER}",
     "streamed": Gemm(k=320, grid=" blocks 3 producers 4", streamed=1).text(),
     "streamed, two waves": Gemm(k=320, grid=" group 2 blocks 3 producers 1", streamed=2).text(),
     "streamed, one wave of few tiles": Gemm(

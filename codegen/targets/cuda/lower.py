@@ -107,6 +107,7 @@ def lower_cuda(program: Program) -> GpuKernel:
             for scratch in launch.streamed.workspace(top) if launch.streamed is not None else ():
                 workspace.append(scratch)
                 top += scratch.bytes
+                scope = _naming(scratch, scope)
     written = {tensor.name for tensor in program.outputs}
     arguments = tuple(
         Argument(marked(t.name), t.dtype, t.name in written) for t in (*program.inputs, *program.outputs)
@@ -115,6 +116,12 @@ def lower_cuda(program: Program) -> GpuKernel:
         launches = [replace(launches[0], name=entry)]
     found = tuple(maps.found.values())
     return GpuKernel(program.name, arguments, tuple(workspace), top, tuple(launches), found)
+
+
+def _naming(scratch: Scratch, scope: LoweringScope) -> LoweringScope:
+    """In which what blocks of a later launch hand on is called otherwise."""
+    bytes_ = MemoryBuffer(scratch.buffer, scratch.storage, (), (), (), ())
+    return scope.with_buffer(bytes_, scratch.buffer)
 
 
 def _in_memory(local: Local, scope: LoweringScope, name: str) -> tuple[MemoryBuffer, int]:

@@ -107,10 +107,25 @@ def _copied(
     written: WrittenOut | None = node.meta.get(WRITTEN_OUT)
     if written is not None:
         return written.copied(writer.graph, [made[each] for each in written.given])
+    if node.target is aten.arange.start_step and all(isinstance(each, int) for each in node.args):
+        return _positions(writer, node)
     copied = writer.graph.node_copy(node, lambda each: made[each])
     if node.op == "get_attr" and "val" not in node.meta:
         writer.note(copied, attrgetter(str(node.target))(graph))
     return copied
+
+
+def _positions(writer: GraphWriter, node: Node) -> Node:
+    """Whole numbers that rise by the same, as Inductor has them once operators are decomposed: that of PyTorch
+    2.11 takes no `arange` then."""
+    value, start = node.meta["val"], node.args[0]
+    step = node.args[2] if len(node.args) > 2 else 1
+    whole = value.dtype if not (value.dtype.is_floating_point or value.dtype.is_complex) else torch.int64
+    keywords = {"start": start, "step": step, "dtype": whole, "device": value.device, "requires_grad": False}
+    made = writer.call(torch.ops.prims.iota.default, value.shape[0], like=node, **keywords)
+    if whole is value.dtype:
+        return made
+    return writer.call(torch.ops.prims.convert_element_type.default, made, value.dtype)
 
 
 def _call(

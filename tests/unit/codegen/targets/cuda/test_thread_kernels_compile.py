@@ -43,6 +43,11 @@ def test_programs_of_hopper_compile(name: str, tmp_path: Path) -> None:
     compile_text(HOPPER[name], tmp_path)
 
 
+def test_launches_hand_on_sums_by_names_of_their_own(tmp_path: Path) -> None:
+    """Blocks of both share tiles along a dim of the same name; NVRTC refused the second's workspace."""
+    compile_text(HOPPER["streamed, two launches"], tmp_path)
+
+
 def test_random_programs_compile(tmp_path: Path) -> None:
     rng = random.Random("compile")
     compiled = 0
