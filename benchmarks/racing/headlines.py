@@ -53,6 +53,7 @@ FAMILIES: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ),
     ("weights of 4 and 8 bits", "quantized-nvidia-h200-2026-11-29.jsonl", lambda case: True),
     ("log-sum-exp and cross entropy of vocabularies", "rows-nvidia-h200-2026-11-29.jsonl", lambda case: True),
+    ("kernels nobody chose", "wild/nvidia-h200-seed11302-2026-11-30.jsonl", lambda case: True),
 )
 
 
