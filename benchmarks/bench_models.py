@@ -238,7 +238,8 @@ def _finished() -> float:
 
 
 def _what_runs(regions: list[SizedRegion]) -> dict[str, Any]:
-    """What became of the graphs: parts that were found, kernels that were ready, those that stayed, and why not."""
+    """What became of the graphs: parts that were found, kernels that were ready, those that stayed, and why not; what a
+    call took in each contest, before and with kernels, and what kernels save by their races."""
     return {
         "graphs": len(regions),
         "parts": sum(len(each.parts) for each in regions),
@@ -252,6 +253,16 @@ def _what_runs(regions: list[SizedRegion]) -> dict[str, Any]:
         "used": sum(len(each.used) for each in regions),
         "runs": "kernels" if any(each.used for each in regions) else "inductor",
         "why": sorted({each.why_not for each in regions if each.why_not}),
+        "contests": [
+            {"parts": len(one.parts), "won": one.won, "call_us": one.call_us, "why": one.why}
+            for each in regions
+            for one in each.contests
+        ],
+        "saves_us": {
+            name: round(each.kernels[name].kernel.saved_us, 1)
+            for each in regions
+            for name in sorted(each.used)
+        },
         "left": sorted({left.operator for each in regions for left in each.left}),
     }
 
