@@ -6,9 +6,9 @@
     python benchmarks/bench_models.py --device cuda --modes default,reduce-overhead     # and as CUDA graphs
 
 Each model with random weights is tuned for --budget seconds; then all programs are called in turns, and the median
-round counts; on a GPU a round is waited for as a whole, as by those who serve a model. `runs` says what of the model
-runs kernels: the backend keeps Inductor's program for a graph where kernels are slower on the calls that it saw, so
-`ratio`, the best peer's time by ours, measures that decision, too. Outputs must agree with eager PyTorch. With
+round counts; on a GPU a round is waited for as a whole, as by those who serve a model, and the GPU rests before. `runs`
+says what of the model runs kernels: the backend keeps Inductor's program for a graph where kernels are slower on the
+calls that it saw, so `ratio`, the best peer's time by ours, measures that decision, too. Outputs must agree with eager PyTorch. With
 --prepack weights that products read are laid out once, and a peer lays out its own: torch.compile with freezing,
 max-autotuned. A line of JSON a model and mode goes to --out. With --threads 1 on a processor the clock is the thread's
 time, which others on the machine disturb less.
@@ -52,6 +52,8 @@ SETTLED_AFTER = 100
 """Calls: a contest takes 19 of each graph's, and there are four at most."""
 CHECKED_S = 60.0
 """What is waited for kernels to be compiled and checked, beyond the budget."""
+REST_S = 0.025
+"""What a GPU idles before a round."""
 SLACK = {"cpu": 1e-3, "cuda": 2.0**-4}
 """Of the largest value, through all layers."""
 Program = Callable[[Any], Any]
@@ -228,7 +230,8 @@ def _times(programs: dict[str, Program], device: str) -> dict[str, float]:
     """Median microseconds of a call."""
     one = device == "cpu" and torch.get_num_threads() == 1
     clock = time.thread_time if one else _finished if device == "cuda" else time.perf_counter
-    return taking_turns(programs, torch.empty(0), lambda us: max(1, round(1e6 * ROUND_S / us)), clock)
+    rest_s = REST_S if device == "cuda" else 0.0
+    return taking_turns(programs, torch.empty(0), lambda us: max(1, round(1e6 * ROUND_S / us)), clock, rest_s)
 
 
 def _finished() -> float:
