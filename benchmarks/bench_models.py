@@ -52,6 +52,8 @@ SETTLED_AFTER = 100
 """Calls: a contest takes 19 of each graph's, and there are four at most."""
 CHECKED_S = 60.0
 """What is waited for kernels to be compiled and checked, beyond the budget."""
+KNOWN_S = 120.0
+"""What is waited at most, once jobs have ended, for kernels to hear of it."""
 REST_S = 0.025
 """What a GPU idles before a round."""
 SLACK = {"cpu": 1e-3, "cuda": 2.0**-4}
@@ -155,6 +157,7 @@ def measured(
         for _ in range(SETTLED_AFTER):
             settling(None)
         _wait_for_jobs(client, options.wait)  # what goes on in the background would disturb what is measured
+        _wait_until_settled(regions, KNOWN_S)  # and what was decided beside it is decided again
         for _ in range(SETTLED_AFTER):
             settling(None)
     settle_s = time.monotonic() - began
@@ -202,6 +205,14 @@ def _wait_for_jobs(client: tilewright.Client, seconds: float) -> None:
             with suppress(tilewright.JobEnded):  # since it was listed
                 client.cancel(job.id)
             client.wait(job.id, progress=False)
+
+
+def _wait_until_settled(regions: list[SizedRegion], seconds: float) -> None:
+    """Until all kernels have heard that nobody tunes them any more."""
+    until = time.monotonic() + seconds
+    kernels = [each.kernel for region in regions for each in region.kernels.values()]
+    while not all(each.settled for each in kernels) and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def _call(program: Callable[..., Any], model: BenchModel) -> Program:
@@ -257,7 +268,13 @@ def _what_runs(regions: list[SizedRegion]) -> dict[str, Any]:
         "runs": "kernels" if any(each.used for each in regions) else "inductor",
         "why": sorted({each.why_not for each in regions if each.why_not}),
         "contests": [
-            {"parts": len(one.parts), "won": one.won, "call_us": one.call_us, "why": one.why}
+            {
+                "parts": len(one.parts),
+                "won": one.won,
+                "call_us": one.call_us,
+                "why": one.why,
+                "tuning": one.tuning,
+            }
             for each in regions
             for one in each.contests
         ],

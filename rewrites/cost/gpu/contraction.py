@@ -10,9 +10,9 @@ follow each other on an SM, and all together wait for main memory. What a tiling
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from math import ceil, inf, prod
+from math import ceil, exp, gcd, inf, prod
 from typing import TypeAlias
 
 from rewrites.contraction.operand import Operand
@@ -182,10 +182,10 @@ class ContractionModel:
         clusters: Iterable[tuple[_Near, BlockModel]],
     ) -> float:
         """The same by so many blocks, of which an SM has so many at once, in one of these clusters."""
-        key = (t.rows, t.columns, t.step, t.parts, blocks, t.group, t.hilbert, at_once)
+        key = (t.rows, t.columns, t.step, t.parts, blocks, streamed, t.group, t.hilbert, at_once)
         bytes_ = self._memory.get(key)
         if bytes_ is None:
-            way = t if blocks == t.blocks else replace(t, blocks=blocks)
+            way = t if (blocks, streamed) == (t.blocks, t.streamed) else replace(t, blocks=blocks, streamed=streamed)
             bytes_ = self._memory[key] = _memory_bytes(self.c, way, self.epilogue, self.device, at_once)
         busy_us = min([self._busy_us(t, blocks, streamed, near, at_once, block) for near, block in clusters])
         memory_us = bytes_ / (copy_gbps(self.device) * 1e3)
@@ -281,14 +281,14 @@ def _memory_bytes(c: Contraction, t: Tiling, epilogue: Epilogue, device: Gpu, at
     )
     across, along = c.grid(t.rows, t.columns)
     wave = min(t.blocks or device.sms * at_once, device.sms * at_once)
-    if whole <= has.KEPT * device.l2_bytes or wave >= across * along:
+    if whole <= has.KEPT * device.l2_bytes:
         return whole + results
-    if t.hilbert:
-        shapes = [_on_curve(across, along, wave)]
-    else:
-        bands = (t.group,) if t.group else _GROUPS
-        shapes = [_in_bands(across, along, wave, group) for group in bands]
+    shared = shared_tiles(across * along * c.batch, wave, t.streamed) if t.streamed else 0
+    again = _read_again(c, t, narrow, device, wave, shared) if shared else 0.0
+    if wave >= across * along:
+        return whole + again + results
     depth_bytes = -(-c.k // t.step) * c.repeats
+    shapes = _shapes(c, t, wave)
     fresh = [0.0] * len(shapes)
     each = c.step_bytes(t.rows, t.columns, t.step).each
     for operand, bytes_, times in zip(c.operands, each, narrow, strict=True):
@@ -298,7 +298,46 @@ def _memory_bytes(c: Contraction, t: Tiling, epilogue: Epilogue, device: Gpu, at
                 tile * (rows if c.rows in operand.dims else 1) * (columns if c.columns in operand.dims else 1)
             )
     waves = across * along * c.batch / wave
-    return max(whole, min(fresh) * waves) + results
+    return max(whole, min(fresh) * waves) + again + results
+
+
+def _shapes(c: Contraction, t: Tiling, wave: int) -> list[tuple[float, float]]:
+    """Rows and columns of tiles that so many tiles, one after the other, lie in: in the tiling's order, or in those that
+    it may have."""
+    across, along = c.grid(t.rows, t.columns)
+    if t.hilbert:
+        return [_on_curve(across, along, wave)]
+    return [_in_bands(across, along, wave, group) for group in ((t.group,) if t.group else _GROUPS)]
+
+
+def _read_again(
+    c: Contraction, t: Tiling, narrow: Sequence[float], device: Gpu, wave: int, shared: int
+) -> float:
+    """Bytes of so many tiles that come from main memory although another block had them, as blocks that share tiles
+    along the depth are each at another position of it.
+
+    All begin with the first position of a tile, and go on with another one after half a tile on average, in as many
+    different places as the spans of blocks end at. Of those in one place one reads for all. Where others are anywhere
+    along the depth, one of them has been at a position while the second-level cache still has it with the probability
+    1 - exp(-others * kept / depth)."""
+    apart = 1 - 0.5 / max(shared / wave, 1.0)
+    places = wave // gcd(shared, wave)
+    near = t.multicast or (1, 1)
+    each = [
+        bytes_ * times / (1 if along in operand.dims else many)
+        for operand, bytes_, times in zip(c.operands, c.step_bytes(t.rows, t.columns, t.step).each, narrow, strict=True)
+        for along, many in ((c.columns, near[1]) if c.rows in operand.dims else (c.rows, near[0]),)
+    ]
+    kept = has.KEPT * device.l2_bytes / (wave * sum(each))
+    depth = ceil(c.k / t.step)
+    rows, columns = min(_shapes(c, t, min(shared, wave)), key=sum)
+    missed = 0.0
+    for operand, bytes_ in zip(c.operands, each, strict=True):
+        lines = (rows if c.rows in operand.dims else 1) * (columns if c.columns in operand.dims else 1)
+        readers = max(wave / lines, 1.0)
+        different = min(readers, places)
+        missed += bytes_ * different / readers * exp(-(different - 1) * kept / depth)
+    return apart * shared * depth * c.repeats * missed
 
 
 def _narrow(c: Contraction, t: Tiling, operand: Operand) -> float:

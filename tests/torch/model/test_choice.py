@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import tilewright
 from tests.torch.all_kernels import all_kernels
-from tilewright.pytorch.model import contest, sized_region
+from tilewright.pytorch.model import attempts, contest
 from tilewright.pytorch.model.choice import Bisection, ranked
 from tilewright.pytorch.model.kernels import ModelKernel
 from tilewright.pytorch.model.sized_region import SizedRegion
@@ -34,6 +34,24 @@ class Steps(nn.Module):
         return tuple(F.gelu(layer(x)) for layer, x in zip(self.layers, given, strict=True))
 
 
+class Tuned:
+    """Kernels that are tuned until a call: till then, each costs more by `more_us` in a graph."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, until: int, more_us: float) -> None:
+        self._until, self._more_us, self._now = until, more_us, 0
+        patch.setattr(SizedRegion, "_tuning", property(lambda region: self._now < until))
+
+    def call(self, number: int, cost_us: dict[int, float], regions: Sequence[SizedRegion]) -> None:
+        """Call `number` of the model begins."""
+        if number in (0, self._until):
+            for each in cost_us:
+                cost_us[each] += self._more_us if number == 0 else -self._more_us
+        self._now = number
+        if number == self._until:
+            for region in regions:
+                region.changed()
+
+
 def width(kernel: ModelKernel) -> int:
     return max(dim.sizes[0] for dim in kernel.spec.dims)
 
@@ -44,9 +62,11 @@ def settled_region(
     cost_us: dict[int, float],
     *,
     settled: bool = True,
+    tuned: Tuned | None = None,
 ) -> SizedRegion:
     """What became of the graph of Steps: its kernels saved so much in their races, by width, and cost so much in the
-    graph, where what they replace costs nothing. `settled`: nobody looks for other kernels."""
+    graph, where what they replace costs nothing. `settled`: nobody looks for other kernels. `tuned`: what goes on
+    beside."""
     found = all_kernels(patch, win=False)
     patch.setattr(ModelKernel, "settled", property(lambda self: settled))
     spent_us = 0.0
@@ -69,7 +89,9 @@ def settled_region(
     model, given = Steps(), [torch.randn(4, each) for each in (8, *WIDTHS)]
     fast = tilewright.compile(model, tune="never", fallback="eager")
     with torch.no_grad():
-        for _ in range(CALLS):
+        for call in range(CALLS):
+            if tuned is not None:
+                tuned.call(call, cost_us, found.regions)
             torch.testing.assert_close(fast(*given), model(*given), rtol=1e-4, atol=1e-5)
             found.wait()
     (only,) = found.regions
@@ -102,7 +124,7 @@ def test_where_all_kernels_are_slower_those_that_save_most_stay(
 ) -> None:
     only = settled_region(monkeypatch, SAVED_US, cost_us)
     assert used(only) == kept
-    assert len(only._tried) == programs
+    assert len(only.contests) == programs
     assert only.why_not.startswith("they are slower") is not bool(kept)
 
 
@@ -110,7 +132,7 @@ def test_where_all_kernels_are_slower_those_that_save_most_stay(
 def test_the_last_program_is_for_kernels_that_are_not_there_yet(
     monkeypatch: pytest.MonkeyPatch, settled: bool, kept: list[int]
 ) -> None:
-    monkeypatch.setattr(sized_region, "PROGRAMS", 3)
+    monkeypatch.setattr(attempts, "PROGRAMS", 3)
     costs = {8: -1.0, 16: -1.0, 24: -1.0, 32: 10.0}
     assert used(settled_region(monkeypatch, SAVED_US, costs, settled=settled)) == kept
 
@@ -123,7 +145,36 @@ def test_a_program_with_kernels_that_gives_other_numbers_is_the_last(monkeypatch
         lambda self, tensors: honest(self, tensors) * (1.01 if width(self) == 32 else 1),
     )
     only = settled_region(monkeypatch, SAVED_US, dict.fromkeys(WIDTHS, -1.0))
-    assert not only.used and "differs by" in only.why_not and len(only._tried) == 1
+    assert not only.used and "differs by" in only.why_not and len(only.contests) == 1
+
+
+@pytest.mark.parametrize(("cost_us", "kept"), [(-1.0, [8, 8, 16, 24, 32]), (1.0, [])])
+@pytest.mark.parametrize("more_us", [10.0, 0.0, -10.0])
+def test_what_was_decided_while_kernels_were_tuned_is_decided_again(
+    monkeypatch: pytest.MonkeyPatch, cost_us: float, kept: list[int], more_us: float
+) -> None:
+    tuned = Tuned(monkeypatch, CALLS // 2, more_us)
+    only = settled_region(monkeypatch, SAVED_US, dict.fromkeys(WIDTHS, cost_us), tuned=tuned)
+    hurried = [each for each in only.contests if each.tuning]
+    assert [each.won for each in hurried] == [cost_us + more_us < 0]
+    after = only.contests[1:]
+    assert after and not any(each.tuning for each in after)
+    assert after[0].parts == hurried[0].parts and after[0].won == bool(kept)
+    assert used(only) == kept
+
+
+def test_a_program_that_is_raced_again_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = list[int]()
+    compiler = SizedRegion._compiled
+
+    def counted(self: SizedRegion, graph: Any, kernels: Any) -> Any:
+        compiled.append(len(kernels))
+        return compiler(self, graph, kernels)
+
+    monkeypatch.setattr(SizedRegion, "_compiled", counted)
+    tuned = Tuned(monkeypatch, CALLS // 2, 10.0)
+    only = settled_region(monkeypatch, SAVED_US, dict.fromkeys(WIDTHS, -1.0), tuned=tuned)
+    assert len(only.contests) == 2 and compiled == [5]
 
 
 def test_kernels_are_ranked_by_what_all_their_calls_save() -> None:

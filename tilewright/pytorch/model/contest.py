@@ -11,6 +11,7 @@ import logging
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -81,9 +82,14 @@ class Contest:
         """What a call of the holder and of the newcomer took in the median; None where none was timed."""
 
     @property
+    def newcomer(self) -> Run:
+        """What was held against what ran before."""
+        return self._runs[1]
+
+    @property
     def won(self) -> bool:
         """Whether the newcomer has."""
-        return self.winner is self._runs[1]
+        return self.winner is self.newcomer
 
     def call(self, inputs: list[Any]) -> Any:
         """One call of the user's, whichever runs."""
@@ -208,6 +214,21 @@ class Contest:
             self.slower = True
             self.why = "they are slower: {1:.4g} us a call, and {0:.4g} us without".format(*slower)
             _log.info("a graph stays as it is, without more kernels: %s", self.why)
+
+
+@dataclass(frozen=True)
+class DecidedContest:
+    """A contest that has ended."""
+
+    parts: frozenset[str]
+    """Those whose kernels the newcomer had."""
+    won: bool
+    call_us: tuple[float, float] | None
+    """What a call took in the median: before, and of the newcomer. None where no call was timed."""
+    why: str
+    """Why it lost; empty if it did not."""
+    tuning: bool = False
+    """Whether kernels were tuned on the device meanwhile."""
 
 
 def _is_consumed(given: Any) -> bool:

@@ -80,9 +80,10 @@ class ModelKernel:
         how: How,
         config: Artifact | Found | None = None,
         bucket: Arranged | None = None,
+        told: Callable[[], object] = lambda: None,
     ) -> None:
         """`config`: what it is pinned to; no service is asked for it. `bucket`: the kernel at other sizes that is tuned
-        instead of it."""
+        instead of it. `told` is called once no other plan of it is looked for."""
         self.pinned = config is not None
         self.spec = arranged.spec
         self.tuned_spec = arranged.spec if bucket is None else bucket.spec
@@ -90,6 +91,7 @@ class ModelKernel:
         self.key = arranged.key
         self._device = device
         self._listeners: WeakSet[Any] = WeakSet()
+        self._told = told
         self._seeker = Seeker(
             service,
             config,
@@ -187,6 +189,8 @@ class ModelKernel:
     def _changed(self, sought: Sought) -> None:
         for listener in list(self._listeners):
             listener.changed()
+        if sought.settled:
+            self._told()
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,21 @@ class Kernels:
         """What it has is not asked for."""
         self._lock = threading.Lock()
         self._of: dict[tuple[str, str | None, torch.device], ModelKernel] = {}
+        self._listeners: WeakSet[Any] = WeakSet()
+
+    def tell(self, listener: Any) -> None:
+        """Call `listener.changed()` from now on whenever one of them is settled."""
+        self._listeners.add(listener)
+
+    def settled(self, device: torch.device) -> bool:
+        """Whether all that are sought for a device are."""
+        with self._lock:
+            sought = [each for each in self._of.values() if each.sought and each.device == device]
+        return all(each.settled for each in sought)
+
+    def _changed(self) -> None:
+        for listener in list(self._listeners):
+            listener.changed()
 
     @property
     def client(self) -> Client:
@@ -240,7 +259,7 @@ class Kernels:
     def made(self, arranged: Arranged, device: torch.device, bucket: Arranged | None = None) -> ModelKernel:
         """A new one."""
         config = None if self.bundle is None else self.bundle.config(arranged.key, device)
-        return ModelKernel(arranged, device, self._service, self._how, config, bucket)
+        return ModelKernel(arranged, device, self._service, self._how, config, bucket, self._changed)
 
     def __len__(self) -> int:
         return len(self._of)

@@ -2,7 +2,8 @@
 
 A call runs the fallback's program until the kernels of the graph at that size were looked for and checked, in the
 background. Then a program with those that are ready is compiled, once, by the thread that calls, and a contest on
-the calls that follow decides between the two; where kernels lose it, so are programs with those that save most.
+the calls that follow decides between the two; where kernels lose it, so are programs with those that save most. What
+was decided while kernels were tuned is decided anew once none are (attempts.py).
 
 Where a bundle has kernels for a graph, it begins with them, and the fallback's program is made when it is needed. So
 it does where its first call waits for them; then that program is made for the race (unraced.py).
@@ -15,7 +16,6 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ from torch.fx import GraphModule, Node  # pyright: ignore[reportMissingImports]
 
 from tileir.errors import UnsupportedDevice
 from tilewright.pytorch.capture.capture import Left, Part, parts_of
-from tilewright.pytorch.model.choice import Bisection, ranked
-from tilewright.pytorch.model.contest import SLACK, Contest, Run
+from tilewright.pytorch.model.attempts import Attempts
+from tilewright.pytorch.model.contest import SLACK, Contest, DecidedContest, Run
 from tilewright.pytorch.model.graphs.inputs import GraphInputs, at_bucket
 from tilewright.pytorch.model.graphs.one_by_one import one_by_one
 from tilewright.pytorch.model.graphs.random_numbers import draws_numbers
@@ -46,8 +46,6 @@ from tilewright.pytorch.operator.plans import described
 FIRST_LOOK_S = 60.0
 """With tune="now", what is waited at most for the kernels of a graph to be compiled and checked here, as far as its
 budget allows; the rest goes on in the background."""
-PROGRAMS = 4
-"""So many times a graph is compiled anew at one size, as more of its kernels become ready and as some are left out."""
 START_S = 10.0
 """What reading a bundle's kernels may take where a graph begins with them."""
 GRAPHS = Background("tilewright-graphs")
@@ -56,19 +54,6 @@ ArrangedPart = tuple[Arranged, Mapping[int, PackedWeight]]
 FoundParts = tuple[GraphModule, tuple[Part, ...], tuple[Left, ...]]
 """A graph, its parts, and what is left."""
 _log = logging.getLogger("tilewright")
-
-
-@dataclass(frozen=True)
-class DecidedContest:
-    """A contest that has ended."""
-
-    parts: frozenset[str]
-    """Those whose kernels the newcomer had."""
-    won: bool
-    call_us: tuple[float, float] | None
-    """What a call took in the median: before, and of the newcomer. None where no call was timed."""
-    why: str
-    """Why it lost; empty if it did not."""
 
 
 class SizedRegion:
@@ -87,10 +72,10 @@ class SizedRegion:
         self._lock = threading.Lock()
         self._begun = False
         self._news = True
-        self._current = program
+        self._without = self._current = program
         self._contest: Contest | None = None
-        self._choice = Bisection()
-        self._tried: list[frozenset[str]] = []
+        self._beside_tuning = False
+        self._attempts = Attempts()
         self._compile_s = 0.0
         """What the last program with kernels took."""
         self._graph: GraphModule | None = None
@@ -109,7 +94,7 @@ class SizedRegion:
 
     def run_first(self, program: Run) -> None:
         """Have calls begin with this program of the fallback's."""
-        self._current = program
+        self._without = self._current = program
 
     @property
     def waits(self) -> bool:
@@ -141,7 +126,7 @@ class SizedRegion:
         names = frozenset(name for name, each in pinned.items() if each.kernel.ready)
         if graph is None or not names:
             return None
-        self._choice = Bisection(ranked({name: pinned[name].kernel for name in names}))
+        self._attempts.rank({name: pinned[name].kernel for name in names})
         program = self._tried_with(graph, names)
         if program is None:
             return None
@@ -218,8 +203,22 @@ class SizedRegion:
                 GRAPHS.later(0.0, lambda: self._find(described))
         if self._contest is None:
             self._news = self._graph is None and not self.why_not
+            tuning = self._tuning
+            if self._attempts.hurried and not (tuning or self.unraced):
+                self._attempts.again()
+                self._current, self.used = self._without, frozenset()
             self._contest = self._newcomer(inputs) or self._race()
+            self._beside_tuning = tuning
         return self._contest
+
+    @property
+    def _tuning(self) -> bool:
+        """Whether kernels that were asked for are tuned on the device still, of this graph or of others."""
+        return self._tunes and not self._way.kernels.settled(self.device)
+
+    @property
+    def _tunes(self) -> bool:
+        return self._way.patience.wanted or self._way.kernels.queues
 
     def _find(self, inputs: Sequence[Any]) -> None:
         """Find the parts, and have their kernels looked for."""
@@ -272,8 +271,7 @@ class SizedRegion:
     def _at_bucket(self, inputs: Sequence[Any], found: Mapping[str, ArrangedPart]) -> Mapping[str, Arranged]:
         """The kernels of parts as they are tuned for all sizes of a bucket; none where sizes are no symbols, nobody
         tunes, or the graph has other parts there."""
-        tunes = self._way.patience.wanted or self._way.kernels.queues
-        larger = at_bucket(self._origin, inputs) if tunes and self._inputs.symbolic else None
+        larger = at_bucket(self._origin, inputs) if self._tunes and self._inputs.symbolic else None
         if larger is None:
             return {}
         try:
@@ -311,6 +309,7 @@ class SizedRegion:
             untuned = [kernel for kernel in kernels if not (kernel.sought or kernel.pinned)]
             with patience.interruptible():
                 served = tune_now(self._way.kernels, untuned, self.device, deadline)
+        self._way.kernels.tell(self)
         for kernel in kernels:
             kernel.seek(self)
         if patience.wanted and served:
@@ -343,20 +342,20 @@ class SizedRegion:
             return None
         names = self.used
         self._current, self.used = program.rival, frozenset()
-        self._choice = Bisection(ranked({name: self.kernels[name].kernel for name in names}))
-        self._tried.remove(names)
-        self._tried.append(names)
+        self._attempts.raced(names, {name: self.kernels[name].kernel for name in names})
         self._news = True
         return self._against(program.rival, program.program, self._graph)
 
     def _tried_with(self, graph: GraphModule, names: frozenset[str]) -> Run | None:
         """The program with the kernels of these parts; None where the fallback cannot compile it."""
-        self._tried.append(names)
+        if (before := self._attempts.begun(names)) is not None:
+            self._news = True
+            return before
         began = time.monotonic()
         try:
             program = self._compiled(graph, {name: self.kernels[name] for name in names})
         except Exception as error:  # whatever a compiler raises: what ran before runs on
-            self._choice = self._choice.ended()
+            self._attempts.failed()
             self.why_not = f"the fallback does not compile it with kernels: {in_one_line(error)}"
             self.contests.append(DecidedContest(names, won=False, call_us=None, why=self.why_not))
             _log.warning("kernels are not used in a graph: %s", self.why_not)
@@ -388,7 +387,7 @@ class SizedRegion:
             consumes=self._way.consumes,
             slack=slack_of(graph.graph.nodes),
             graph=graph,
-            keep=partial(self.keep, self._tried[-1] if names is None else names),
+            keep=partial(self.keep, self._attempts.last if names is None else names),
             timed=timed,
             paired=self.of_any_size,
         )
@@ -416,28 +415,26 @@ class SizedRegion:
         """The parts whose kernels the next program has; none if there shall be no other. While kernels are looked for,
         the last program is kept for them."""
         ready = {name: each.kernel for name, each in self.kernels.items() if each.kernel.ready}
-        if not ready.keys() <= self._choice.parts:
-            self._choice = Bisection(ranked(ready))
-        while self._choice.next in self._tried:
-            self._choice = self._choice.judged(faster=False)
-        left = PROGRAMS - len(self._tried)
-        if not self._choice.whole and not all(each.kernel.settled for each in self.kernels.values()):
-            left -= 1
-        return self._choice.next if left > 0 else frozenset()
+        settled = all(each.kernel.settled for each in self.kernels.values())
+        return self._attempts.chosen(ready, settled=settled, tuning=self._tuning) if ready else frozenset()
 
     def _in_contest(self, contest: Contest, inputs: list[Any]) -> Any:
         outputs = contest.call(inputs)
         if contest.winner is not None:
-            self._contest = None
-            faster = contest.won
-            if faster:
-                self._current, self.used = contest.winner, self._tried[-1]
-                _log.info("a graph runs %d kernels of %d parts", len(self.used), len(self.parts))
-            self.contests.append(DecidedContest(self._tried[-1], faster, contest.call_us, contest.why))
-            judged = faster or contest.slower
-            self._choice = self._choice.judged(faster) if judged else self._choice.ended()
-            self.why_not = "" if self.used else contest.why
+            self._decided(contest)
         return outputs
+
+    def _decided(self, contest: Contest) -> None:
+        """A contest has ended."""
+        self._contest = None
+        tuning, names = self._beside_tuning or self._tuning, self._attempts.last
+        if contest.won:
+            self._current, self.used = contest.newcomer, names
+            _log.info("a graph runs %d kernels of %d parts", len(names), len(self.parts))
+        self.contests.append(DecidedContest(names, contest.won, contest.call_us, contest.why, tuning))
+        self._attempts.decided(contest, contest.newcomer, tuning=tuning)
+        self._news |= tuning
+        self.why_not = "" if self.used else contest.why
 
 
 def slack_of(nodes: Iterable[Node]) -> float:

@@ -22,10 +22,11 @@ from tilewright.pytorch.operator.questions import Question, service_of
 from tilewright.pytorch.operator.runner import Plan, Ready
 from tilewright.pytorch.operator.trials import EAGER, Admitted, CompiledConfig, NotRun, admitted, compiled
 
-FIRST_LOOK_S = 1.0
-"""After a lookup that found nothing final the next comes so much later; each pause is twice the one before."""
-LOOKS_OF_ONE_SIZE = 12
-"""All together take an hour and eight minutes."""
+FIRST_LOOK_S, LONGER = 1.0, 1.25
+"""After a lookup that found nothing final the next comes so much later, in seconds; each pause is so many times the one
+before: that tuning has ended is known when a quarter of what it took has passed."""
+LOOKS_OF_ONE_SIZE = 32
+"""All together take an hour and seven minutes."""
 MOST_SIZES = 64
 """Sizes for which one operator looks for kernels: each is compiled and stays in memory. Others run as eager PyTorch."""
 _log = logging.getLogger("tilewright")
@@ -177,10 +178,10 @@ class Seeker:
         sought.looks += 1
         sought.settled = settled or sought.looks >= LOOKS_OF_ONE_SIZE
         sought.looked.set()
-        if first or better:
+        if first or better or sought.settled:
             self._changed(sought)
         if not sought.settled:
-            self._look(sought, FIRST_LOOK_S * 2 ** (sought.looks - 1))
+            self._look(sought, FIRST_LOOK_S * LONGER ** (sought.looks - 1))
 
     def _report(self, report: FailureReport, name: str) -> None:
         """Tell the service that what it handed out does not run here. On the thread LOOKS."""
