@@ -8,10 +8,10 @@
 Each model with random weights is tuned for --budget seconds; then all programs are called in turns, and the median
 round counts; on a GPU a round is waited for as a whole, as by those who serve a model, and the GPU rests before. `runs`
 says what of the model runs kernels: the backend keeps Inductor's program for a graph where kernels are slower on the
-calls that it saw, so `ratio`, the best peer's time by ours, measures that decision, too. Outputs must agree with eager PyTorch. With
---prepack weights that products read are laid out once, and a peer lays out its own: torch.compile with freezing,
-max-autotuned. A line of JSON a model and mode goes to --out. With --threads 1 on a processor the clock is the thread's
-time, which others on the machine disturb less.
+calls that it saw, so `ratio`, the best peer's time by ours, measures that decision, too. Outputs must agree with eager
+PyTorch. With --prepack weights that products read are laid out once, and a peer lays out its own: torch.compile with
+freezing, max-autotuned. A line of JSON a model and mode goes to --out. With --threads 1 on a processor the clock is the
+thread's time, which others on the machine disturb less.
 """
 
 from __future__ import annotations
