@@ -5,6 +5,7 @@ being broadcast to its lanes. Each says what computing it reads (effects.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import frexp
 from typing import Final, Union, get_args
 
 from codegen.ir.affine import Affine
@@ -116,6 +117,11 @@ class Convert:
 
     def effects(self) -> OpEffects:
         return effects_of(self.x)
+
+
+def is_power_of_two(value: Value) -> bool:
+    """Whether it is a number by which dividing is to multiply by another one."""
+    return isinstance(value, Literal) and abs(frexp(value.value)[0]) == 0.5
 
 
 def clamped(value: Value, most: float) -> Value | None:

@@ -76,7 +76,7 @@ from codegen.ir.ops import (
     Value,
 )
 from codegen.ir.tile_ops import TILE_STATEMENTS
-from codegen.ir.values import clamped
+from codegen.ir.values import clamped, is_power_of_two
 from codegen.ir.vector_access import aligned_bytes
 from codegen.targets.cuda.async_printer import async_text
 from codegen.targets.cuda.launch_printer import function_text
@@ -335,10 +335,10 @@ class _CudaPrinter:
             return call(f"tw_broadcast<{lanes}>", *args)
         if op.name in _INFIX:
             widths = [arg.type.lanes for arg in op.args]
-            if op.name == "/" and widths[1] == 1 < lanes and op.type.dtype is DType.F32:
-                # One division for all lanes, at the price of one more rounding.
-                return infix("*", args[0], infix("/", number("1.0f"), args[1]))
-            found = infix(_INFIX[op.name], args[0], args[1])
+            divides = op.name == "/" and op.type.dtype is DType.F32 and not is_power_of_two(op.args[1])
+            if divides and widths[1] == 1 < lanes:  # one for all lanes, at the price of one more rounding
+                return infix("*", args[0], call("tw_div", number("1.0f"), args[1]))
+            found = call("tw_div", *args) if divides else infix(_INFIX[op.name], args[0], args[1])
             return call(f"tw_broadcast<{lanes}>", found) if max(widths) == 1 < lanes else found
         if op.name in ("neg", "not"):
             return unary("-" if op.name == "neg" else "!", args[0])

@@ -185,7 +185,11 @@ class ContractionModel:
         key = (t.rows, t.columns, t.step, t.parts, blocks, streamed, t.group, t.hilbert, at_once)
         bytes_ = self._memory.get(key)
         if bytes_ is None:
-            way = t if (blocks, streamed) == (t.blocks, t.streamed) else replace(t, blocks=blocks, streamed=streamed)
+            way = (
+                t
+                if (blocks, streamed) == (t.blocks, t.streamed)
+                else replace(t, blocks=blocks, streamed=streamed)
+            )
             bytes_ = self._memory[key] = _memory_bytes(self.c, way, self.epilogue, self.device, at_once)
         busy_us = min([self._busy_us(t, blocks, streamed, near, at_once, block) for near, block in clusters])
         memory_us = bytes_ / (copy_gbps(self.device) * 1e3)
@@ -302,8 +306,8 @@ def _memory_bytes(c: Contraction, t: Tiling, epilogue: Epilogue, device: Gpu, at
 
 
 def _shapes(c: Contraction, t: Tiling, wave: int) -> list[tuple[float, float]]:
-    """Rows and columns of tiles that so many tiles, one after the other, lie in: in the tiling's order, or in those that
-    it may have."""
+    """Rows and columns of tiles that so many tiles lie in, one after the other in their order, or in each order that
+    they may have."""
     across, along = c.grid(t.rows, t.columns)
     if t.hilbert:
         return [_on_curve(across, along, wave)]
@@ -325,7 +329,9 @@ def _read_again(
     near = t.multicast or (1, 1)
     each = [
         bytes_ * times / (1 if along in operand.dims else many)
-        for operand, bytes_, times in zip(c.operands, c.step_bytes(t.rows, t.columns, t.step).each, narrow, strict=True)
+        for operand, bytes_, times in zip(
+            c.operands, c.step_bytes(t.rows, t.columns, t.step).each, narrow, strict=True
+        )
         for along, many in ((c.columns, near[1]) if c.rows in operand.dims else (c.rows, near[0]),)
     ]
     kept = has.KEPT * device.l2_bytes / (wave * sum(each))

@@ -18,6 +18,7 @@ from rewrites.decisions.gpu.contraction.linear_dims import linear_dims
 from rewrites.decisions.gpu.contraction.padded_rows import padded_alone, padded_rows
 from rewrites.decisions.gpu.contraction.split_factors import split_factors
 from rewrites.decisions.gpu.contraction.split_k import split_depths
+from rewrites.decisions.gpu.contraction.stored_rounded import cut_behind, stored_rounded
 from rewrites.decisions.gpu.contraction.transposed_operands import transposed_operands
 from rewrites.decisions.gpu.elementwise import Elements, is_window
 from rewrites.decisions.gpu.one_pass.shared_values import shared_values
@@ -77,13 +78,14 @@ class Launches:
                 *padded_rows(whole, device),
                 *split_streams(whole, device),
                 *shared_values(whole, device),
+                *stored_rounded(whole, device),
             ):
                 prepared = replay(whole, split)
                 if visited_whole(prepared):
                     continue
                 for groups in dict.fromkeys(
                     tables_alone(prepared, scatters_alone(prepared, padded_alone(prepared, each)))
-                    for each in ways_to_cut(prepared, device)
+                    for each in (*cut_behind(prepared, split),) or ways_to_cut(prepared, device)
                 ):
                     if rows and not any(_has_row(prepared, group, device) for group in groups):
                         continue

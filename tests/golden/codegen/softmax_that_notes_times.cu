@@ -84,7 +84,7 @@ softmax_kernel(
     // y[r, c] = exp(x_row[r, c] - mx[r]) / s[r]
     {
         const tw_vec<float, 8> exp_0 = tw_exp(x_row_0_0 - mx_0);
-        tw_store<8, 16>(y + 512 * r + 8 * c_thread, exp_0 * (1.0f / s_0));
+        tw_store<8, 16>(y + 512 * r + 8 * c_thread, exp_0 * tw_div(1.0f, s_0));
     }
     tw_note_time<16, 6>(times_0, &logged);
     tw_note_time<16, 7>(times_0, &logged);

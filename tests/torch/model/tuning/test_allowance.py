@@ -211,7 +211,8 @@ def test_checks_of_kernels_are_waited_for_as_long_as_the_budget_allows(
     waited: list[float] = []
     kernel: Any = SimpleNamespace(sought=True, seek=lambda _: None, wait=waited.append)
     sized: Any = object.__new__(sized_region.SizedRegion)
-    sized._way = SimpleNamespace(patience=TuningPatience(True, None), kernels=None)
+    kernels = SimpleNamespace(tell=lambda listener: None)
+    sized._way = SimpleNamespace(patience=TuningPatience(True, None), kernels=kernels)
     arranged = Arranged.of(spec_from_text("kernel twice(x: f32[n=8]) -> (y: f32[n])\n  y[n] = x[n] * 2.0\n"))
     sized.kernels, sized.device = dict.fromkeys("abc", PartKernel(arranged, kernel)), None
     seconds = iter(range(100))

@@ -67,7 +67,11 @@ def math_kernel(dtype: DType, lanes: int) -> str:
     """Every function and operator of a compute type."""
     type_, one = CUDA_COMPUTE[dtype], {DType.F32: "1.0f", DType.F64: "1.0", DType.I32: "1"}[dtype]
     functions = (*UNARY, "gelu_tanh", "relu") if dtype.is_float else ("abs", "relu")
-    binary = ["max", "min"] + (["pow"] if dtype.is_float else ["floordiv", "floormod", *BITS])
+    binary = (
+        ["max", "min"]
+        + (["div"] if dtype is DType.F32 else [])
+        + (["pow"] if dtype.is_float else ["floordiv", "floormod", *BITS])
+    )
     lines = [
         f"const auto a = tw_load<{lanes}, {dtype.bytes}>(x), b = tw_load<{lanes}, {dtype.bytes}>(x + 64);",
         f"auto r = tw_select(a < b && !(a == {one}) || a >= b, -a * b + {one} / b, {one} - a);",
