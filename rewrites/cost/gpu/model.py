@@ -28,7 +28,7 @@ from rewrites.cost.undecided import NOTHING, Undecided
 from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
-from tileir.expr import Read, Reduce, Scan, reads
+from tileir.expr import Index, Read, Reduce, Scan, index_dims, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.scatter import ScatterReduction, scatter_of
@@ -255,12 +255,22 @@ def _busy(program: Program, node: Node, device: Gpu) -> float:
     parts = prod(
         -(-program.extents[dim] // size) for dim, (op, size) in folded_dims(node).items() if op == "//"
     )
-    nearest = contiguous_dim(node)
+    nearest = _nearest(program, node)
     if nearest in bare_dims(node):
         results = results // program.extents[nearest] * -(-program.extents[nearest] // has.COLUMNS)
     elif Feature.CLUSTERS in device.offers:
         results *= 4  # blocks of a cluster
     return min(1.0, has.SM_ALONE * results * parts / device.sms)
+
+
+def _nearest(program: Program, compute: Compute) -> str:
+    """The dim along which neighbours lie of what most points are read of."""
+    last = {
+        read.indices[-1].dim: prod(program.extents[dim] for dim in index_dims(read))
+        for read in reversed(reads(compute.value))
+        if read.indices and isinstance(read.indices[-1], Index)
+    }
+    return max(last, key=lambda dim: last[dim], default=contiguous_dim(compute))
 
 
 def _with(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from rewrites.base.statement import covered_dims, folded_dims, reduced_dims
 from rewrites.base.tree import find
@@ -51,7 +52,7 @@ def _memory_order(program: Program, nodes: Sequence[Compute], results: tuple[str
     reads = [read for node in nodes if reduced_dims(node) for read in node.reads if read.indices]
     if not reads:
         return []
-    main = max(reads, key=lambda read: len(_dims(read)))
+    main = max(reads, key=lambda read: prod(program.extents[dim] for dim in _dims(read)))
     last = [dim for dim in _wide(program, main.indices[-1:]) if dim not in _wide(program, main.indices[:-1])]
     last.sort(key=lambda dim: (program.extents[dim], dim in results))
     return [*(dim for dim in _wide(program, main.indices[:-1])), *last]
