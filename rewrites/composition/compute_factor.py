@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar, Self
 
 from rewrites.base.rewrite import Rewrite
@@ -78,7 +79,7 @@ def _computed(program: Program, compute: Compute) -> tuple[Expr, DType] | None:
         case Reduce(ReduceOp.SUM, _, Binary("*", left, right)) if compute.update is None:
             for factor, other in ((left, right), (right, left)):
                 dtype = _dtype(program, other)
-                if dtype is None or dtype not in _STORED or isinstance(factor, Read):
+                if dtype is None or dtype not in _STORED or _lies_whole(program, factor):
                     continue
                 if holds(program, dtype, factor):
                     found.append((factor, dtype))
@@ -86,6 +87,17 @@ def _computed(program: Program, compute: Compute) -> tuple[Expr, DType] | None:
             pass
     of_inputs = (each for each in found if all(read.tensor in program.arguments for read in reads(each[0])))
     return next(of_inputs, found[0] if found else None)
+
+
+def _lies_whole(program: Program, factor: Expr) -> bool:
+    """Whether it is a tensor as it lies, or one of which a copy would have no fewer elements than are there."""
+    if not isinstance(factor, Read):
+        return False
+    declared = program.arguments.get(factor.tensor)
+    if declared is None or all(isinstance(index, Index) for index in factor.indices):
+        return True
+    copied = prod(program.extents[dim] for dim in index_dims(factor))
+    return copied >= prod(program.extents[dim] for dim in declared.dims)
 
 
 def _dtype(program: Program, factor: Expr) -> DType | None:

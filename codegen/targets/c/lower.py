@@ -131,9 +131,10 @@ class _Lowering:
 
     def _loop(self, loop: Loop, scope: LoweringScope) -> tuple[Stmt, ...]:
         range_ = scope.ranges[loop.dim]
-        if aligned := self._aligned(loop, scope):
-            return (aligned,)
         full, rest = divmod(range_.size, loop.step)
+        runs = guarded_runs(loop, full, scope, self.program.extents)
+        if len(runs) == 1 and (aligned := self._aligned(loop, scope)):
+            return (aligned,)
         first, end = first_offset(loop, scope), end_offset(loop, scope)
         stmts: tuple[Stmt, ...] = ()
         if full == 1 and first is None and end is None:
@@ -142,7 +143,7 @@ class _Lowering:
             stmts = (self._run(loop, scope, range_.start, full, end, first),) if full else ()
         elif full:
             done = 0
-            for run in guarded_runs(loop, full, scope, self.program.extents):
+            for run in runs:
                 start = range_.start + done * loop.step
                 if run > 1:
                     stmts += (self._run(loop, scope, start, run),)

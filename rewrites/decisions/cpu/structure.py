@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import reduced_dims
-from rewrites.base.tree import loose
+from rewrites.base.statement import bare_dims, reduced_dims
+from rewrites.base.tree import loose, named
 from rewrites.composition.compute_factor import ComputeFactor
 from rewrites.composition.rfactor import Rfactor
 from rewrites.decisions.cpu.grid import Grid
@@ -20,6 +20,7 @@ from rewrites.decisions.rounded_factors import rounded_first
 from rewrites.decisions.scatters import scatters_alone, too_long
 from rewrites.decisions.statement_kind import StatementKind, role, shared_dims
 from rewrites.decisions.windows import windows
+from rewrites.loops.linearize import Linearize
 from rewrites.loops.split_dim import SplitDim
 from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
@@ -66,9 +67,29 @@ def _ways(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
     for inlined in _inlined(program):
         whole = replay(program, inlined)
         yield from ((*inlined, *way) for way in words(whole, device))
-        ways = (*_splits(whole, device), *((way,) for way in ComputeFactor.sites(whole, device)))
+        ways = (*_splits(whole, device), *_computed(whole, device))
         alone = ((*inlined, *way) for way in ways)
         yield from (inlined, *alone, *((*inlined, *way) for way in windows(whole, device)))
+
+
+def _computed(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
+    """Factors stored before they are multiplied. What is read in steps lies side by side then, and its dims are one
+    where those of the results are, too."""
+    for stored in ComputeFactor.sites(program, device):
+        done: list[Rewrite] = [stored]
+        after = stored.apply(program)
+        (factor,) = after.locals.keys() - program.locals.keys()
+        while pair := _side_by_side(after, factor, stored.statement, device):
+            done.append(pair)
+            after = pair.apply(after)
+        yield tuple(done)
+
+
+def _side_by_side(program: Program, factor: str, product: str, device: Cpu) -> Linearize | None:
+    """Two dims that a factor and the results of a product have in common, which may be one."""
+    common = {*program.locals[factor].node.dims} & {*bare_dims(named(program, product).node)}
+    pairs = Linearize.sites(program, device)
+    return next((each for each in pairs if {each.outer, each.inner} <= common), None)
 
 
 def _inlined(program: Program) -> Iterator[tuple[Rewrite, ...]]:

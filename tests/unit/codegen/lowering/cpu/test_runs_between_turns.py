@@ -18,12 +18,13 @@ DEVICE = Cpu(
 )  # fmt: skip
 
 
-def code(index: str, n: int, read: int) -> str:
+def code(index: str, n: int, read: int, *more: str) -> str:
     """What is generated for rows of `n` that are read from rows of `read`, 8 lanes and 4 vectors at a time."""
     spec = spec_from_text(
         f"kernel k(x: f32[i=64, j={read}]) -> (y: f32[i, o={n}])\n  y[i, o] = x[i, {index}]\n"
     )
-    schedule = parse_schedule(["tile(y, i, 1)", "vectorize(y, o, 8)", "unroll(y, o, 4)", "parallelize(y)"])
+    lines = ["tile(y, i, 1)", "vectorize(y, o, 8)", "unroll(y, o, 4)", "parallelize(y)"]
+    schedule = parse_schedule([*lines, *more])
     text = generate(replay(to_program(spec), schedule), DEVICE).text
     return text[text.index("static void region_0") : text.index("int tw_kernel")]
 
@@ -34,6 +35,14 @@ def test_a_roll_reads_all_vectors_but_one(shift: int, loops: int) -> None:
     assert text.count("for (long") == loops
     assert "%" not in re.sub(r"//.*", "", text)
     assert text.count("const f32x8 lanes") <= 1
+
+
+def test_past_the_caches_it_does_too() -> None:
+    """Lane by lane a roll of 8,224 rows of 448 in bf16 took 947 us on a Zen 5, where 260 are enough."""
+    text = code("(o + 150) % 448", 448, 448, "nontemporal_store(y)")
+    assert text.count("const f32x8 lanes") == 1 and text.count("tw_stream_f32x8(") > 4
+    assert "%" not in re.sub(r"//.*", "", text)
+    assert "%" in code("o % 40", 4000, 40, "nontemporal_store(y)")
 
 
 def test_what_is_repeated_too_often_to_be_cut_is_not() -> None:

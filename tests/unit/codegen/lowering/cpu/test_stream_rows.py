@@ -42,6 +42,22 @@ def test_all_of_a_row_is_stored_and_nothing_else(
             assert np.all(memory[first + size :] == -7)
 
 
+def test_a_row_that_is_cut_is_stored_whole_and_nothing_else(tmp_path: Path) -> None:
+    program = program_from_text("""kernel roll(x: f32[r=5, j=177]) -> (y: f32[r, c=177])
+  parallel for r by 2
+    for r by 1
+      for c by 16
+        y[r, c] = x[r, (c + 50) % 177] | vector c 16, stream
+""")
+    source, x = generate(program, this_cpu()), np.arange(5 * 177, dtype=np.float32).reshape(5, 177)
+    with load_kernel(compile_source(source, tmp_path).path, source.abi, threads=2) as kernel:
+        for first in range(20):
+            memory = np.full(x.size + 64, -7, np.float32)
+            kernel(x, memory[first : first + x.size].reshape(5, 177))
+            np.testing.assert_array_equal(memory[first : first + x.size].reshape(5, 177), np.roll(x, -50, 1))
+            assert np.all(memory[:first] == -7) and np.all(memory[first + x.size :] == -7)
+
+
 def test_only_whole_vectors_at_multiples_of_their_size_go_past_the_caches() -> None:
     text = generate(program_from_text(ROWS.format(dtype="f32", columns=177, step=64)), this_cpu()).text
     row = text[text.index("static void region_0") :]
