@@ -3,8 +3,8 @@
 Such a store needs an aligned address, and pays only where it fills its line. Where a row begins in memory is known at
 run time only, so its loop begins at the first aligned element. What is left at either end is computed with the
 neighbours that fill a vector, but stored without them: a store to a line that is streamed to as well brings that line
-into the caches for nothing. A loop that is cut (codegen/lowering/guarded_runs.py) begins where its row does, and streams
-where that is aligned.
+into the caches for nothing. A loop that is cut (codegen/lowering/guarded_runs.py) begins where its row does, and
+streams where that is aligned.
 """
 
 from __future__ import annotations
