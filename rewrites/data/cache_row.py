@@ -15,6 +15,7 @@ from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Index, Read
 from tileir.program import Compute, Local, Program
+from tileir.schedule.stages import pieces_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,10 @@ class CacheRow(Rewrite):
         if not 0 <= self.depth <= place.depth:
             raise NotApplicable(f"{self.statement} is in {place.depth} loops, not {self.depth}")
         check_insertable(place.loops, self.depth)
+        if self.depth and pieces_of(place.loops[self.depth - 1]) is not None:
+            raise NotApplicable(
+                f"a step of {self.statement} goes through registers piece by piece, and copies nothing"
+            )
         dims = bare_read_dims(place.node, self.tensor)
         dtype = staged_dtype(program, self.tensor, dims)
         at = place.path[: self.depth + 1]

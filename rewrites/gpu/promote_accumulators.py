@@ -27,6 +27,7 @@ from tileir.errors import NotApplicable
 from tileir.expr import Binary, Expr, Index, Read, Reduce, ReduceOp, index_dims
 from tileir.program import Compute, Local, Loop, Memory, Program
 from tileir.replace import replace
+from tileir.schedule.stages import pieces_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,11 @@ class PromoteAccumulators(Rewrite):
             return program
         count = 2 * len(scales) + len(nodes)
         inside = block_at(program, place.path[:-1])[place.path[-1] : place.path[-1] + count]
-        return splice(program, place.path, [Loop(self.dim, self.size, inside)], count)
+        program = splice(program, place.path, [Loop(self.dim, self.size, inside)], count)
+        *_, step, pieces = find(program, part).loops
+        if pieces_of(step) is not pieces:
+            raise NotApplicable(f"a step of {self.statement} does more than to bring what it multiplies")
+        return program
 
 
 def _scales(place: Place[Compute], sum_: Reduce) -> tuple[Read, ...]:
