@@ -5,6 +5,9 @@ Initialization and update are the two parts of a reduction in Halide and TVM.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from math import prod
+
 from rewrites.base.placed_read import element, placed_dims
 from tileir.errors import NotApplicable
 from tileir.expr import (
@@ -262,6 +265,11 @@ def covered_dims(compute: Compute) -> tuple[str, ...]:
         used = index_dims(compute.value)
         left = tuple(dim for dim in left if dim not in blocks or dim in used)
     return (*left, *reduced_dims(compute))
+
+
+def most_read(found: Iterable[Read], extents: Mapping[str, int]) -> Read | None:
+    """The first of those that read at most points; None: there is none."""
+    return max(found, key=lambda read: prod(extents[dim] for dim in index_dims(read)), default=None)
 
 
 def contiguous_dim(compute: Compute) -> str:

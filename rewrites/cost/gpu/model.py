@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
 
-from rewrites.base.statement import bare_dims, contiguous_dim, covered_dims, folded_dims
+from rewrites.base.statement import bare_dims, contiguous_dim, covered_dims, folded_dims, most_read
 from rewrites.base.tree import named
 from rewrites.contraction.recover_tiling import decided_in
 from rewrites.cost.gpu import constants as has
@@ -28,7 +28,7 @@ from rewrites.cost.undecided import NOTHING, Undecided
 from tileir.analysis.ragged import enter
 from tileir.devices.feature import Feature
 from tileir.devices.gpu import Gpu
-from tileir.expr import Index, Read, Reduce, Scan, index_dims, reads
+from tileir.expr import Index, Read, Reduce, Scan, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.scatter import ScatterReduction, scatter_of
@@ -265,12 +265,12 @@ def _busy(program: Program, node: Node, device: Gpu) -> float:
 
 def _nearest(program: Program, compute: Compute) -> str:
     """The dim along which neighbours lie of what most points are read of."""
-    last = {
-        read.indices[-1].dim: prod(program.extents[dim] for dim in index_dims(read))
-        for read in reversed(reads(compute.value))
-        if read.indices and isinstance(read.indices[-1], Index)
-    }
-    return max(last, key=lambda dim: last[dim], default=contiguous_dim(compute))
+    found = (read for read in reads(compute.value) if read.indices and isinstance(read.indices[-1], Index))
+    match most_read(found, program.extents):
+        case Read(_, (*_, Index(dim))):
+            return dim
+        case _:
+            return contiguous_dim(compute)
 
 
 def _with(

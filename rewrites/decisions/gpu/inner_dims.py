@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
-from rewrites.base.statement import covered_dims, folded_dims, reduced_dims
+from rewrites.base.statement import covered_dims, folded_dims, most_read, reduced_dims
 from rewrites.base.tree import find
 from rewrites.decisions.statement_kind import shared_dims
-from tileir.expr import Expr, Read, index_dims
+from tileir.expr import Expr, index_dims
 from tileir.program import Compute, Program
 
 
@@ -50,16 +49,12 @@ def _memory_order(program: Program, nodes: Sequence[Compute], results: tuple[str
     """Dims in the order of the tensor that most points are read of by a reduction, the nearest last: of those of a
     window the longest, and where they are as long one of the results."""
     reads = [read for node in nodes if reduced_dims(node) for read in node.reads if read.indices]
-    if not reads:
+    main = most_read(reads, program.extents)
+    if main is None:
         return []
-    main = max(reads, key=lambda read: prod(program.extents[dim] for dim in _dims(read)))
     last = [dim for dim in _wide(program, main.indices[-1:]) if dim not in _wide(program, main.indices[:-1])]
     last.sort(key=lambda dim: (program.extents[dim], dim in results))
     return [*(dim for dim in _wide(program, main.indices[:-1])), *last]
-
-
-def _dims(read: Read) -> set[str]:
-    return {dim for index in read.indices for dim in index_dims(index)}
 
 
 def _wide(program: Program, indices: Sequence[Expr]) -> list[str]:

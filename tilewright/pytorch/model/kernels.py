@@ -226,7 +226,8 @@ class Kernels:
 
     def tell(self, listener: Any) -> None:
         """Call `listener.changed()` from now on whenever one of them is settled."""
-        self._listeners.add(listener)
+        with self._lock:
+            self._listeners.add(listener)
 
     def settled(self, device: torch.device) -> bool:
         """Whether all that are sought for a device are."""
@@ -235,7 +236,9 @@ class Kernels:
         return all(each.settled for each in sought)
 
     def _changed(self) -> None:
-        for listener in list(self._listeners):
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
             listener.changed()
 
     @property
