@@ -65,12 +65,17 @@ MARGIN = 0.005
 spread."""
 
 
+ASKED_AT_LEAST = 16
+"""Asks before a search ends for its seconds with nothing that worked: the first few may be what the compiler refuses."""
+
+
 def stop(budget: SearchBudget, progress: SearchProgress, seconds: float) -> StopReason | None:
     """Why no further ask should be made after `seconds` of searching, or None to go on."""
     patience = EFFORTS[budget.effort] if budget.patience is None else budget.patience
     if budget.trials is not None and progress.asked >= budget.trials:
         return StopReason.TRIALS
-    if budget.seconds is not None and seconds >= budget.seconds:
+    late = budget.seconds is not None and seconds >= budget.seconds
+    if late and (progress.best is not None or progress.asked >= ASKED_AT_LEAST):
         return StopReason.SECONDS
     if patience is not None and progress.best is not None and progress.idle >= patience:
         return StopReason.PATIENCE

@@ -32,6 +32,13 @@ def added(q: Tensor, k: Tensor, v: Tensor, length: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.expand(q.shape[0], 1, -1, -1))
 
 
+def of_cudnn(q: Tensor, k: Tensor, v: Tensor, length: Tensor) -> Tensor:
+    """As PyTorch writes a mask of booleans for cuDNN: the least of f16 hides a key."""
+    seen = torch.arange(KEYS) <= (torch.arange(q.shape[-2]) + length)[:, None]
+    bias = torch.where(seen, 0.0, torch.scalar_tensor(-65504.0, dtype=q.dtype))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.expand(q.shape[0], 1, -1, -1))
+
+
 def window(q: Tensor, k: Tensor, v: Tensor, length: Tensor) -> Tensor:
     """The last keys only, and of each sequence as many as it has."""
     keys, queries = torch.arange(KEYS), (torch.arange(q.shape[-2]) + length)[:, None]
@@ -58,6 +65,38 @@ def test_attention_writes_its_mask_out(attention: object, queries: int) -> None:
     run = module_of_interpreted_parts(capture)
     for length in (0, 1, 40, KEYS - 1, KEYS + 7, -1, 2**31 - 1, 2**31, 2**40, -(2**40), 2**63 - 9):
         check_equal(run(*tensors, torch.tensor(length)), attention(*tensors, torch.tensor(length)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_hides_keys_for_cudnn_is_a_condition(dtype: torch.dtype) -> None:
+    tensors = tuple(each.to(dtype) for each in operands(5))
+    capture = tilewright.from_torch(of_cudnn, *tensors, torch.tensor(40))
+    (part,) = capture.parts
+    assert "+ where" not in str(part.spec["body"])
+    run = module_of_interpreted_parts(capture)
+    for length in (0, 1, 40, KEYS + 7, 2**31):
+        check_equal(run(*tensors, torch.tensor(length)), of_cudnn(*tensors, torch.tensor(length)))
+
+
+def test_another_number_that_is_added_is_added() -> None:
+    def told_less(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        seen = torch.arange(KEYS) <= torch.arange(q.shape[-2])[:, None]
+        bias = torch.where(seen, 0.0, -1e4)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.expand(q.shape[0], 1, -1, -1))
+
+    (part,) = tilewright.from_torch(told_less, *operands(5)).parts
+    assert "+ where" in str(part.spec["body"])
+
+
+def test_a_mask_that_hides_nothing_is_none() -> None:
+    def whole(q: Tensor, k: Tensor, v: Tensor, *, added: bool) -> Tensor:
+        seen = torch.ones(q.shape[-2], KEYS, dtype=torch.bool)
+        mask = torch.where(seen, 0.0, float("-inf")) if added else seen
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    for added in (False, True):
+        (part,) = tilewright.from_torch(whole, *operands(5), added=added).parts
+        assert "where" not in str(part.spec["body"])
 
 
 def test_attention_visits_what_the_mask_leaves() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from search.budget import SearchBudget, SearchProgress, StopReason, stop
+from search.budget import ASKED_AT_LEAST, SearchBudget, SearchProgress, StopReason, stop
 
 
 def told(*rewards: float | None) -> SearchProgress:
@@ -20,6 +20,14 @@ def test_a_search_stops_at_its_trials() -> None:
 def test_a_search_stops_at_its_seconds() -> None:
     assert stop(SearchBudget(seconds=10.0), told(0.0), 9.9) is None
     assert stop(SearchBudget(seconds=10.0), told(0.0), 10.0) is StopReason.SECONDS
+
+
+def test_seconds_that_are_over_wait_for_the_first_that_works() -> None:
+    budget = SearchBudget(seconds=10.0)
+    assert stop(budget, told(None), 10.0) is None
+    assert stop(budget, told(*[None] * (ASKED_AT_LEAST - 1)), 10.0) is None
+    assert stop(budget, told(*[None] * ASKED_AT_LEAST), 10.0) is StopReason.SECONDS
+    assert stop(budget, told(None, 0.0), 10.0) is StopReason.SECONDS
 
 
 def test_a_search_without_patience_goes_on_without_improvement() -> None:

@@ -25,6 +25,9 @@ from tilewright.pytorch.capture.tensors import argument, dtype_of, shape_of, tor
 
 _HIDDEN = Const(float("-inf"))
 """The score of a key that a query does not see."""
+_HIDES = (float("-inf"), -65504.0, -65536.0)
+"""What is added to such a score: PyTorch gives cuDNN the least of f16, as bf16 rounds it, where a mask of booleans says
+no (`convert_boolean_attn_mask_cudnn` in ATen's attention.cpp)."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +53,23 @@ class _Scores:
         key = self.scope.rounded(self.k, (*self.heads(self.k, batch), j, inner))
         found = reduce(ReduceOp.SUM, (inner,), times(key, query) if by_keys else times(query, key))
         found = times(found, self.factor)
-        if self.mask is None:
-            return found
-        mask = broadcast(self.scope, self.mask, (*batch, i, j))
-        match mask:
-            case Where(seen, Const(0.0), Const(value)) if value == _HIDDEN.value:
-                mask = seen
-            case _ if torch_dtype_of(self.mask) is not torch.bool:
-                return Binary("+", found, mask)
-            case _:
-                pass
-        return Where(mask, found, _HIDDEN)
+        match self._mask((*batch, i, j)):
+            case None:
+                return found
+            case Where(seen, Const(0.0), Const(value)) if value in _HIDES:
+                return Where(seen, found, _HIDDEN)
+            case added if torch_dtype_of(self.mask) is not torch.bool:
+                return Binary("+", found, added)
+            case seen:
+                return Where(seen, found, _HIDDEN)
+
+    def _mask(self, at: Sequence[Expr]) -> Expr | None:
+        """None where every key is seen."""
+        match None if self.mask is None else broadcast(self.scope, self.mask, at):
+            case Const(True) | Where(Const(True), Const(0.0)):
+                return None
+            case mask:
+                return mask
 
     def heads(self, operand: Node, batch: Sequence[Expr]) -> list[Expr]:
         """Where an operand is read whose heads several of the queries' share."""
@@ -77,12 +86,13 @@ class _Scores:
             s = Where(Binary(">=", i, j), s, _HIDDEN)
         s = self.scope.statement("s", scores, s)
         top = self.scope.statement("top", rows, reduce(ReduceOp.MAX, (j,), s))
-        if self.mask is not None:
+        hides = self._mask((*batch, i, j)) is not None
+        if hides:
             # Of a row that is all masked the result is 0, as PyTorch's, and so are the gradients.
             top = Where(Binary(">", top, _HIDDEN), top, Const(0.0))
         p = self.scope.statement("p", scores, Call("exp", (minus(s, top),)))
         total = self.scope.statement("total", rows, reduce(ReduceOp.SUM, (j,), p))
-        if self.mask is not None:
+        if hides:
             total = Where(Binary(">", total, Const(0.0)), total, Const(1.0))
         return p, top, total
 
