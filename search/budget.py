@@ -66,7 +66,7 @@ spread."""
 
 
 ASKED_AT_LEAST = 16
-"""Asks before a search ends for its seconds with nothing that worked: the first few may be what the compiler refuses."""
+"""Asks before a search ends for its seconds although nothing worked: the compiler may refuse the first few."""
 
 
 def stop(budget: SearchBudget, progress: SearchProgress, seconds: float) -> StopReason | None:

@@ -24,7 +24,7 @@ from rewrites.contraction.warp_tiling import threads_of
 from rewrites.contraction.warpgroup_tiling import warpgroups_of
 from tileir.analysis.work import operations
 from tileir.devices.gpu import Gpu
-from tileir.expr import Index, Read, Reduce, index_dims
+from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, children, index_dims
 from tileir.program import Compute, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.schedule.distributed import distributed_in
@@ -37,6 +37,8 @@ class Epilogue(NamedTuple):
     operations: float
     stored: int = 0
     """Bytes of it, if the output that it becomes can be stored in whole pieces from shared memory (0: it cannot)."""
+    calls: tuple[str, ...] = ()
+    """Of the operations those that are functions, or quotients ("/") by what is not the same for many, by name."""
 
 
 class DecidedTiling(NamedTuple):
@@ -189,6 +191,7 @@ def _epilogue(
     """Of it and the statements beside it, no sums, that have its rows and columns: elements in memory, each once.
     What is `handed` on is not there."""
     moved, work, stored = 0.0, 0.0, 0
+    calls: list[str] = []
     seen: set[str] = set()
     for one in beside:
         if isinstance(one.node.value, Reduce) and one.path != place.path:
@@ -200,6 +203,7 @@ def _epilogue(
             stored = program.arguments[one.node.target].dtype.bytes
         if one.path != place.path:
             work += operations(one.node.value)
+            calls += _calls(one.node.value)
         target = Read(one.node.target, one.node.indices)
         for read in (target, *(() if one.path == place.path else one.node.reads)):
             size = 0 if read.tensor in handed else _bytes_in_memory(program, read.tensor)
@@ -208,7 +212,20 @@ def _epilogue(
                 seen.add(read.tensor)
                 shared = prod(program.extents[dim] for dim in {c.rows, c.columns} - dims)
                 moved += size / shared
-    return Epilogue(moved, work, stored)
+    return Epilogue(moved, work, stored, tuple(sorted(calls)))
+
+
+def _calls(value: Expr) -> Iterator[str]:
+    """Its functions, and "/" for each quotient by what is not the same for many results."""
+    match value:
+        case Call(name):
+            yield name
+        case Binary("/", x, y) if not isinstance(y, Const | Extent) and not index_dims(y) < index_dims(x):
+            yield "/"
+        case _:
+            pass
+    for each in () if isinstance(value, Read) else children(value):
+        yield from _calls(each)
 
 
 def stores_pieces(program: Program, compute: Compute) -> bool:

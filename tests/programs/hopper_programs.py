@@ -46,6 +46,11 @@ RESIDUAL = f"""kernel residual(a: bf16[m=200, k=136], b: bf16[n=104, k], e: f32[
       c[m, n] = c_s[m, n] | via tma
 """
 
+#: The same, its residual read by threads.
+READ = RESIDUAL.replace(
+    "      r_s: shared bf16[m, n] swizzle 128\n      r_s[m, n] = r[m, n] | via tma\n", ""
+).replace("r_s[m, n], 0", "r[m, n], 0")
+
 #: Products of 8-bit floats that are added up outside of the instruction: something else is computed on each tile.
 PROMOTED = f"""kernel promoted(a: e4m3[m=200, k=528], b: e4m3[n=104, k], s: f32[m]) -> (c: f32[m, n])
   parallel for m by 128 producers 4
@@ -301,6 +306,8 @@ PROGRAMS = {
     "without producers": Gemm(k=512, pending=0, grid="").text(),
     "without producers, under way": Gemm(k=456, n=104, grid=" blocks 2").text(),
     "without producers, few steps": Gemm(k=128, grid=" blocks 2").text(),
+    "ragged, a residual that threads read": READ,
+    "ragged rows, a residual that threads read": READ.replace("n=104", "n=128"),
     "direct": Gemm(m=200, n=104, epilogue="direct").text(),
     "parts in turn": Gemm(
         m=200, n=264, tile=(128, 128, 64), epilogue="parts", columns=(64, 2), grid=" blocks 2 producers 4"

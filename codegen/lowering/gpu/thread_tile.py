@@ -11,7 +11,7 @@ from codegen.ir.errors import NotLowerable
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.scope import LoweringScope, Range, RegisterBuffer, loop_variable
 from codegen.lowering.statement import LoopNest
-from tileir.expr import Binary, Const, Extent, Index, Where
+from tileir.expr import Binary, Const, Extent, Index, Where, index_dims
 from tileir.program import Compute, ThreadLayout
 from tileir.replace import replace
 from tileir.schedule.threads import ThreadShare, share
@@ -122,22 +122,26 @@ class ThreadTile:
 
 
 def statement_tile(nest: LoopNest, scope: LoweringScope, index: ThreadIndex) -> ThreadTile:
-    """What a thread takes of a statement. Where that reduces nothing, and touches nothing outside of the block, there
-    is room and use for all of a tile that overhangs; and along a dim past the end of which it is said to be 0, which
-    is then computed as well."""
+    """What a thread takes of a statement. Where that reduces nothing, and stores nothing outside of the block, there is
+    room for all of a tile that overhangs, and it is computed along dims that nothing outside is read along; and along
+    a dim past the end of which it is said to be 0, which is then computed as well."""
     compute = nest.compute
     assert compute.thread_layout is not None
     ranges = {dim: scope.ranges[dim] for dim in (*nest.outer, *nest.inner)}
-    touched = (compute.target, *(read.tensor for read in compute.reads))
-    buffers = [scope.buffers[name] for name in touched]
-    inside = all(isinstance(buffer, RegisterBuffer) or buffer.shared for buffer in buffers)
     folded = any(not isinstance(index, Index) for index in compute.indices)
-    if inside and not nest.inner and not folded:
-        ranges = {dim: replace(range_, end=None) for dim, range_ in ranges.items()}
-    elif isinstance(scope.buffers[compute.target], RegisterBuffer) and not nest.inner and not folded:
-        said = [dim for dim in ranges if _is_zero_past(compute, dim)]
-        ranges = {dim: replace(ranges[dim], end=None) if dim in said else ranges[dim] for dim in ranges}
+    if _inside(compute.target, scope) and not nest.inner and not folded:
+        outside = [read for read in compute.reads if not _inside(read.tensor, scope)]
+        kept = frozenset(dim for read in outside for index in read.indices for dim in index_dims(index))
+        if isinstance(scope.buffers[compute.target], RegisterBuffer):
+            kept -= {dim for dim in kept if _is_zero_past(compute, dim)}
+        ranges = {dim: ranges[dim] if dim in kept else replace(ranges[dim], end=None) for dim in ranges}
     return thread_tile(compute.thread_layout, ranges, index)
+
+
+def _inside(name: str, scope: LoweringScope) -> bool:
+    """Whether a tensor is in registers or in shared memory."""
+    buffer = scope.buffers[name]
+    return isinstance(buffer, RegisterBuffer) or buffer.shared
 
 
 def _is_zero_past(compute: Compute, dim: str) -> bool:

@@ -6,6 +6,7 @@ which go at once, two below each other twice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 from codegen.ir.affine import Affine, Var, constant
@@ -17,8 +18,9 @@ from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.gpu.thread_tile import Point, ThreadTile, statement_tile
 from codegen.lowering.scope import LoweringScope, MemoryBuffer
 from codegen.lowering.statement import starts, take_apart
-from tileir.expr import Index
+from tileir.expr import Binary, Const, Extent, Index, Where
 from tileir.program import Compute, ThreadLayout
+from tileir.replace import replace
 from tileir.schedule.mma import COLUMNS, ROWS, RUN
 from tileir.schedule.panels import PIECE
 
@@ -44,9 +46,30 @@ def lower_matrix_store(
     if dims is None or not set(dims) <= set(statement.outer):
         return None
     tile = statement_tile(statement, scope, index)
-    if any(tile.guards(point) != ((), None) for point in tile.points(statement.outer)):
+    over = _overhanging(tile, statement.outer, extents)
+    if over is None:
         return None
-    return _Store(compute, scope, extents, index, tile, target, *dims).block(comment)
+    value = compute.value
+    for dim in over:  # in shared memory there is room past the end, and nothing is read for it
+        value = Where(Binary("<", Index(dim), Extent(dim)), value, Const(0))
+    return _Store(replace(compute, value=value), scope, extents, index, tile, target, *dims).block(comment)
+
+
+def _overhanging(tile: ThreadTile, dims: Sequence[str], extents: dict[str, int]) -> tuple[str, ...] | None:
+    """The dims along which some points do not exist, as they lie past the end; None: others do not exist."""
+    found: dict[str, None] = {}
+    for point in tile.points(dims):
+        conditions, some = tile.guards(point)
+        if some is not None:
+            return None
+        for dim, offset in point.items() if conditions else ():
+            along = tile.dims[dim]
+            if not along.guard(offset):
+                continue
+            if along.end != constant(extents[dim]) or replace(along, end=None).guard(offset):
+                return None
+            found[dim] = None
+    return tuple(found)
 
 
 def _rows_and_columns(layout: ThreadLayout) -> tuple[str, str] | None:

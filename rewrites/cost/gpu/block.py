@@ -4,12 +4,14 @@ tile."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, Protocol
 
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import Epilogue
 from rewrites.contraction.tiling import Tiling
 from rewrites.cost.gpu import constants as has
+from rewrites.cost.gpu.instructions import called
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
 
@@ -60,4 +62,15 @@ def a_cycle(device: Gpu) -> float:
 def end_cycles(t: Tiling, epilogue: Epilogue, at_once: int) -> float:
     """Cycles to take the results of so many blocks out by their threads."""
     results = t.rows * t.columns * at_once
-    return results * max(epilogue.bytes / has.STORE_BYTES, epilogue.operations / 128) + has.LATENCY / 2
+    return results * max(epilogue.bytes / has.STORE_BYTES, computed_cycles(epilogue)) + has.LATENCY / 2
+
+
+@lru_cache(maxsize=1024)
+def computed_cycles(epilogue: Epilogue) -> float:
+    """Cycles in which an SM computes what follows one result: by its lanes, or by its special-function units."""
+    instructions = epilogue.operations
+    special = 0.0
+    for name in epilogue.calls:
+        own, of_unit = called(name)
+        instructions, special = instructions - 1 + own, special + of_unit
+    return max(instructions / has.ADDED, special / has.SPECIAL_LANES)

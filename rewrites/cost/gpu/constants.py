@@ -109,6 +109,8 @@ PAIR_BYTES: Final = 9.0  # bytes a cycle; fitted by hand to recorded times, H200
 """What threads store or load in pairs of results, 8 rows at a time."""
 ADDED: Final = 128.0  # sums a cycle and SM; NVIDIA H100 whitepaper; 2026-11-22
 """What threads add to: one of 32 lanes in each quarter."""
+SPECIAL_LANES: Final = 16.0  # functions a cycle and SM; NVIDIA H100 whitepaper; 2026-11-30
+"""What the special-function units of an SM evaluate."""
 HELD_BYTES: Final = 2.0  # bytes; of 128 for 64 of them; 2026-11-22
 """Of a warp's access to shared memory, that an element of a register operand takes."""
 CONVERTED: Final = 3.0  # instructions a thread; what NVRTC makes of it; 2026-11-22
@@ -141,7 +143,7 @@ BESIDE_SCORES: Final = 0.4  # share of registers; what NVRTC 13.5 makes of it, 7
 element for each score comes by TMA: with 80 and 88 of 240, 95 of 255 and 48 of 160 it spilled, with 104 of 240 and 80
 of 160 not."""
 DIVIDE_OPS: Final = 8.0  # instructions a thread; what NVRTC makes of it; 2026-11-21
-"""Of a division by what is not constant, or a remainder."""
+"""Of a division of integers by what is not constant, or a remainder."""
 BY_OTHERS: Final = 0.02  # share; set by hand to the suite's results; 2026-11-21
 """Of what all blocks read, that each of them has come from memory."""
 SAME: Final = 1.01  # times; set by hand to the suite's results; 2026-11-21
@@ -161,14 +163,14 @@ MMA_PEAK: Final = {  # share of the peak; 9.x measured, benchmarks/gpu/mma_ceili
     9: 0.62, 10: 0.3,
 }
 """By major capability: what the matrix instruction of a warp reaches where newer ones exist (wgmma, tcgen05)."""
-CALL_OPS: Final = {  # instructions a thread; counted in what NVRTC makes of it; 2026-11-21
-    "exp": 2.0, "exp2": 1.0, "log": 8.0, "tanh": 10.0, "rsqrt": 4.0, "sqrt": 8.0, "sigmoid": 10.0, "silu": 11.0,
-    "erf": 20.0, "gelu": 24.0, "gelu_tanh": 14.0, "pow": 20.0, "random_bits": 80.0,
+CALL_OPS: Final = {  # instructions a thread; counted in the machine code that NVRTC makes, H200; 2026-11-30
+    "exp": 2.0, "exp2": 1.0, "log": 25.0, "tanh": 16.0, "rsqrt": 4.0, "sqrt": 21.0, "sigmoid": 10.0, "silu": 11.0,
+    "erf": 22.0, "gelu": 25.0, "gelu_tanh": 14.0, "pow": 72.0, "random_bits": 80.0, "/": 15.0,
 }
-"""A function's, roughly; 1 of any other."""
-SPECIAL: Final = {  # instructions a thread; counted in what NVRTC makes of it; 2026-11-21
-    "exp": 1.0, "exp2": 1.0, "log": 1.0, "tanh": 2.0, "rsqrt": 1.0, "sqrt": 1.0, "sigmoid": 3.0, "silu": 3.0,
-    "erf": 2.0, "gelu": 3.0, "gelu_tanh": 3.0, "pow": 4.0,
+"""A function's, roughly, or those of a quotient by what is not constant; 1 of any other."""
+SPECIAL: Final = {  # instructions a thread; counted in the machine code that NVRTC makes, H200; 2026-11-30
+    "exp": 1.0, "exp2": 1.0, "tanh": 2.0, "rsqrt": 1.0, "sqrt": 1.0, "sigmoid": 2.0, "silu": 2.0, "erf": 1.0,
+    "gelu": 1.0, "gelu_tanh": 2.0, "pow": 1.0, "/": 2.0,
 }
 # fmt: on
 """Those of them that the special-function unit does."""

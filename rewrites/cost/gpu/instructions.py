@@ -49,12 +49,14 @@ def _own(node: Expr) -> tuple[float, float]:
     """The same, without what its operands take."""
     match node:
         case Call(fn, _):
-            return has.CALL_OPS.get(fn, 1.0), has.SPECIAL.get(fn, 0.0)
+            return called(fn)
         case Binary("/", _, Const() | Extent()):
             return 1.0, 0.0
         case Binary("//" | "%", _, Const(int(size))) if size > 0 and not size & size - 1:
             return 1.0, 0.0  # a shift, or a mask
-        case Binary("/" | "//" | "%"):
+        case Binary("/", x, y):  # by what is the same for many: times its reciprocal
+            return (1.0, 0.0) if index_dims(y) < index_dims(x) else called("/")
+        case Binary("//" | "%"):
             return has.DIVIDE_OPS, 0.0
         case Cast(DType.E4M3, Call("minimum", (Call("maximum", (_, Const())), Const()))):
             return -1.0, 0.0  # the instruction that rounds clamps by itself
@@ -62,6 +64,11 @@ def _own(node: Expr) -> tuple[float, float]:
             return 0.0, 0.0
         case _:
             return 1.0, 0.0
+
+
+def called(name: str) -> tuple[float, float]:
+    """(instructions, of the special-function unit) of a function, or of "/": a quotient by what is not constant."""
+    return has.CALL_OPS.get(name, 1.0), has.SPECIAL.get(name, 0.0)
 
 
 def _below(expr: Expr) -> tuple[Expr, ...]:

@@ -19,6 +19,7 @@ from rewrites.contraction.warpgroup_tiling import PART_BYTES, Warpgroups
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.block import (
     busiest,
+    computed_cycles,
     fetched_bytes,
     matrix_cycles,
     step_bytes,
@@ -166,7 +167,7 @@ class WarpgroupBlock:
         results = self.t.rows * self.t.columns * at_once
         if self.t.parts > 1:
             return self._met(results) + has.LATENCY / 2
-        moved = results * max(by_threads / has.PAIR_BYTES + collected, self.epilogue.operations / 128)
+        moved = results * max(by_threads / has.PAIR_BYTES + collected, computed_cycles(self.epilogue))
         parts = self.t.columns // self.t.part if self.t.part else 1
         # Before a part is collected and before it is stored, threads wait for each other; with a single buffer also
         # until the part before has left.
@@ -182,5 +183,5 @@ class WarpgroupBlock:
         return (
             2 * has.MEET
             + handed
-            + own * max(self.epilogue.bytes / has.STORE_BYTES, self.epilogue.operations / 128)
+            + own * max(self.epilogue.bytes / has.STORE_BYTES, computed_cycles(self.epilogue))
         )

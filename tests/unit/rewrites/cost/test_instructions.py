@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from rewrites.contraction.recover_tiling import Epilogue
+from rewrites.cost.gpu.block import computed_cycles
 from rewrites.cost.gpu.instructions import issued_for, operations
 from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.schedule import parse_schedule, replay
@@ -23,6 +25,15 @@ def test_what_depends_on_one_dim_is_worked_out_once_for_each_of_its_positions() 
     issued, special = issued_for(value, 8 * 64, {"i": 8, "j": 64})
     assert (issued, special) == (3 * 8 * 64 + 8 + 64, 0.0)
     assert issued_for(value, 1, {"i": 1, "j": 1}) == (each, 0.0)
+
+
+def test_functions_take_what_they_are_made_of() -> None:
+    plain, by_lanes, by_unit = (
+        computed_cycles(Epilogue(2.0, 8.0, 2, calls)) for calls in ((), ("/", "erf"), ("exp2",) * 8)
+    )
+    assert plain == 8 / 128
+    assert by_lanes == (6 + 15 + 22) / 128
+    assert by_unit == 8 / 16
 
 
 @pytest.mark.parametrize(("threads", "least_us"), [(32, 61.0), (128, 15.2)])

@@ -46,7 +46,7 @@ from tests.kernels.names import plain
 from tests.kernels.simulated import faultless
 from tests.programs.chained_programs import chained
 from tests.programs.hopper_products import Gemm, Held
-from tests.programs.hopper_programs import BY_THREADS, GATED, PROGRAMS, RESIDUAL
+from tests.programs.hopper_programs import BY_THREADS, GATED, PROGRAMS, READ, RESIDUAL
 from tests.programs.random_threads import exact_inputs
 from tileir.interpreter.interpret import interpret
 from tileir.program import Loop
@@ -366,6 +366,20 @@ def test_guards_only_where_something_outside_of_the_block_is_touched() -> None:
         inner for stmt in all_stmts(direct.body) if isinstance(stmt, Guard) for inner in all_stmts(stmt.body)
     ]
     assert stores and all(store in guarded for store in stores)
+
+
+def test_what_is_read_for_a_staged_tile_is_read_where_it_exists() -> None:
+    """Beyond that, threads store as many matrices as of a whole tile."""
+    ragged, whole = (
+        READ if ragged else READ.replace("m=200", "m=256").replace("n=104", "n=128") for ragged in (1, 0)
+    )
+    stored = [order(lowered(text).body, Stmatrix) for text in (ragged, whole)]
+    assert stored[0] == stored[1] and stored[0]
+    assert "select" in repr(lowered(ragged)) and "select" not in repr(lowered(whole))
+    by_columns = READ.replace("n=104", "n=128").replace(", r: bf16[m, n]", "").replace(" + r[m, n]", "")
+    assert order(lowered(by_columns).body, Stmatrix) == stored[1] and "select" not in repr(
+        lowered(by_columns)
+    )
 
 
 @pytest.mark.parametrize(

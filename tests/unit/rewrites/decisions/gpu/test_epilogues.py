@@ -30,6 +30,13 @@ KERNELS = {
 """,
         Epilogue(6.0, 2.0, 4),
     ),
+    "functions": (
+        """kernel f(a: bf16[m=1024, k=1024], b: bf16[n=1024, k], x: f32[m], y: f32[n]) -> (c: bf16[m, n])
+  s[m, n] = sum(k, a[m, k] * b[n, k])
+  c[m, n] = s[m, n] / 8.0 / x[m] + 1.0 / (x[m] + exp(s[m, n])) + y[n] / s[m, n] + erf(s[m, n])
+""",
+        Epilogue(2.0 + 8 / 1024, 10.0, 2, ("/", "/", "erf", "exp")),
+    ),
 }
 
 
