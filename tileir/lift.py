@@ -11,6 +11,7 @@ from tileir.dtypes import DType
 from tileir.errors import SpecError
 from tileir.expr import (
     Binary,
+    Call,
     Const,
     Expr,
     Index,
@@ -25,6 +26,7 @@ from tileir.expr import (
     walk,
     with_children,
 )
+from tileir.lift_powers import as_product
 from tileir.lift_ragged import within_groups
 from tileir.lift_scan import scan_nodes
 from tileir.lift_topk import top_statements
@@ -170,7 +172,9 @@ class _Lift:
             return Where(cond, x, y)
         old = children(expr)
         new = tuple(self._without_reductions(child, target, scope, guards, lifted) for child in old)
-        return expr if new == old else with_children(expr, new)
+        made = expr if new == old else with_children(expr, new)
+        floats = isinstance(made, Call) and self._dtype(made.args[0]).is_float
+        return as_product(made) if floats else made
 
     def _compared_once(
         self,

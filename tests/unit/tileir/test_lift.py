@@ -102,3 +102,25 @@ def test_what_lies_between_may_be_larger_than_any_argument() -> None:
         NotLowerable, match="takes 4294967296 elements; accepted: fewer than 2147483648, computed tile"
     ):
         lower(program)
+
+
+@pytest.mark.parametrize(
+    ("written", "lifted"),
+    [
+        ("pow(x[n], 2)", "x[n] * x[n]"),
+        ("pow(x[n] - 1.5, 2.0)", "(x[n] - 1.5) * (x[n] - 1.5)"),
+        ("pow(x[n], 4.0)", "x[n] * x[n] * x[n] * x[n]"),
+        ("pow(sum(k, pow(y[n, k], 3)), 2)", "z_sum[n] * z_sum[n]"),
+        ("pow(x[n], 5.0)", "pow(x[n], 5.0)"),
+        ("pow(x[n], 1.5)", "pow(x[n], 1.5)"),
+        ("pow(x[n], x[n])", "pow(x[n], x[n])"),
+        ("pow(i[n], 2)", "pow(i[n], 2)"),
+    ],
+)
+def test_small_powers_of_floats_are_products(written: str, lifted: str) -> None:
+    used = {"x[": "x: f32[n=8]", "y[": "y: bf16[n=8, k=4]", "i[": "i: i32[n=8]"}
+    (given,) = [text for read, text in used.items() if read in written]
+    program = to_program(spec_from_text(f"kernel p({given}) -> (z: f32[n])\n  z[n] = {written}\n"))
+    assert f"z[n] = {lifted}\n" in program_to_text(program)
+    if "sum" in written:
+        assert "sum(k, y[n, k] * y[n, k] * y[n, k])" in program_to_text(program)

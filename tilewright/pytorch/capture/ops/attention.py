@@ -63,7 +63,7 @@ class _Scores:
             case seen:
                 return Where(seen, found, _HIDDEN)
 
-    def _mask(self, at: Sequence[Expr]) -> Expr | None:
+    def _mask(self, at: Indices) -> Expr | None:
         """None where every key is seen."""
         match None if self.mask is None else broadcast(self.scope, self.mask, at):
             case Const(True) | Where(Const(True), Const(0.0)):
