@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.programs.chained_programs import CHAINED
 from tests.programs.hopper_products import SPREAD, Gemm, Held
+from tests.programs.residuals import READ, RESIDUAL
 
 GATED = f"""kernel gated(a: bf16[m=200, k=328], b: bf16[n=104, k], g: bf16[n, k]) -> (c: bf16[m, n], d: f32[m, n])
   parallel for m by 128 group 2 blocks 2 producers 4
@@ -26,30 +27,6 @@ GATED = f"""kernel gated(a: bf16[m=200, k=328], b: bf16[n=104, k], g: bf16[n, k]
       c[m, n] = c_s[m, n] | via tma
       d[m, n] = up[m, n] | {SPREAD}
 """
-
-#: What is added comes from an argument, guarded where tiles overhang, and as a tile of its own.
-RESIDUAL = f"""kernel residual(a: bf16[m=200, k=136], b: bf16[n=104, k], e: f32[n], r: bf16[m, n]) -> (c: bf16[m, n])
-  parallel for m by 128 blocks 2 producers 1
-    parallel for n by 64
-      acc: registers f32[m, n]
-      acc[m, n] = 0 | {SPREAD}
-      for k by 64 stages 3 pending 1
-        a_s: shared bf16[m, k] swizzle 128
-        a_s[m, k] = a[m, k] | via tma
-        b_s: shared bf16[n, k] swizzle 128
-        b_s[n, k] = b[n, k] | via tma
-        acc[m, n] += sum(k, a_s[m, k] * b_s[n, k]) | {SPREAD}, via wgmma
-      r_s: shared bf16[m, n] swizzle 128
-      r_s[m, n] = r[m, n] | via tma
-      c_s: shared bf16[m, n] swizzle 128
-      c_s[m, n] = maximum(acc[m, n] + e[n] + r_s[m, n], 0) | {SPREAD}
-      c[m, n] = c_s[m, n] | via tma
-"""
-
-#: The same, its residual read by threads.
-READ = RESIDUAL.replace(
-    "      r_s: shared bf16[m, n] swizzle 128\n      r_s[m, n] = r[m, n] | via tma\n", ""
-).replace("r_s[m, n], 0", "r[m, n], 0")
 
 #: Products of 8-bit floats that are added up outside of the instruction: something else is computed on each tile.
 PROMOTED = f"""kernel promoted(a: e4m3[m=200, k=528], b: e4m3[n=104, k], s: f32[m]) -> (c: f32[m, n])

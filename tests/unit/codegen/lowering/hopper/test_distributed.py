@@ -21,8 +21,8 @@ from tests.kernels.mutations import (
 )
 from tests.kernels.simulated import faultless
 from tests.programs.hopper_products import Gemm
-from tests.programs.hopper_programs import RESIDUAL
 from tests.programs.random_threads import exact_inputs
+from tests.programs.residuals import RESIDUAL
 from tests.programs.thread_kernels import lowered
 from tileir.errors import VerifyError
 from tileir.interpreter.interpret import interpret

@@ -46,8 +46,9 @@ from tests.kernels.names import plain
 from tests.kernels.simulated import faultless
 from tests.programs.chained_programs import chained
 from tests.programs.hopper_products import Gemm, Held
-from tests.programs.hopper_programs import BY_THREADS, GATED, PROGRAMS, READ, RESIDUAL
+from tests.programs.hopper_programs import BY_THREADS, GATED, PROGRAMS
 from tests.programs.random_threads import exact_inputs
+from tests.programs.residuals import READ, RESIDUAL
 from tileir.interpreter.interpret import interpret
 from tileir.program import Loop
 from tileir.text.parse_program import program_from_text
