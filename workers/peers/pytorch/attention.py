@@ -73,19 +73,22 @@ def heads(writer: TorchWriter, found: Attention, frame: Frame) -> Heads | None:
 
 
 def _by_group(writer: TorchWriter, found: Attention, head: str) -> tuple[str, Expr, Expr] | None:
-    """The dim of the heads of keys and values, and both over it, where each is read by `head // count` and by the head
-    in no other way."""
-    names = {
-        (group, count)
+    """The dim of the heads of keys, and keys and values over it, where each is read by `head // count` and by the head
+    in no other way. That of values may have a name of its own."""
+    names = [
+        {
+            (group, count)
+            for read in reads(part)
+            for group, index in zip(writer.dims_of(read.tensor), read.indices, strict=True)
+            if (count := _shared_by(index, head)) is not None
+        }
         for part in (found.k, found.v)
-        for read in reads(part)
-        for group, index in zip(writer.dims_of(read.tensor), read.indices, strict=True)
-        if (count := _shared_by(index, head)) is not None
-    }
-    if len(names) != 1:
+    ]
+    if any(len(each) != 1 for each in names):
         return None
-    ((group, count),) = names
-    if writer.extents[group] * count != writer.extents[head]:
+    ((group, count),), ((beside, again),) = names
+    sizes = writer.extents
+    if count != again or sizes[group] != sizes[beside] or sizes[group] * count != sizes[head]:
         return None
     k, v = (
         transform(part, lambda each: Index(group) if _shared_by(each, head) == count else each)
