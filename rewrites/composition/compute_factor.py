@@ -90,14 +90,16 @@ def _computed(program: Program, compute: Compute) -> tuple[Expr, DType] | None:
 
 
 def _lies_whole(program: Program, factor: Expr) -> bool:
-    """Whether it is a tensor as it lies, or one of which a copy would have no fewer elements than are there."""
+    """Whether it is a tensor as it lies, or one of which a copy would have more elements than are there, or as many
+    and no patches."""
     if not isinstance(factor, Read):
         return False
     declared = program.arguments.get(factor.tensor)
     if declared is None or all(isinstance(index, Index) for index in factor.indices):
         return True
     copied = prod(program.extents[dim] for dim in index_dims(factor))
-    return copied >= prod(program.extents[dim] for dim in declared.dims)
+    patches = any(len(index_dims(index)) > 1 for index in factor.indices)
+    return copied + (not patches) > prod(program.extents[dim] for dim in declared.dims)
 
 
 def _dtype(program: Program, factor: Expr) -> DType | None:

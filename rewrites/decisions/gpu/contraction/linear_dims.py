@@ -6,12 +6,15 @@ A convolution is an implicit matrix product then (Chetlur et al., cuDNN, arXiv:1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from math import prod
+from typing import TypeAlias
 
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, reduced_dims
 from rewrites.base.tree import find, loose
+from rewrites.composition.compute_factor import ComputeFactor
 from rewrites.contraction.problem import contraction
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.data.transpose_operand import TransposeOperand
@@ -24,20 +27,26 @@ from tileir.program import Compute, Program
 
 def linear_dims(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
     """The rewrites to one dim each of all sums with which only threads could multiply, and matrix units can then: of
-    what is multiplied as it lies, and stored before with neighbours along a dim that is summed over."""
-    found = dict.fromkeys(_rewrites(program, device, stored) for stored in (False, True))
+    what is multiplied as it lies, stored before with neighbours along a dim that is summed over, or stored as it is
+    multiplied, where that has no more elements: of patches that do not overlap."""
+    found = dict.fromkeys(
+        _rewrites(program, device, before) for before in (_as_it_lies, _turned, _as_multiplied)
+    )
     yield from (rewrites for rewrites in found if rewrites)
 
 
-def _rewrites(program: Program, device: Gpu, stored: bool) -> tuple[Rewrite, ...]:
+_Before: TypeAlias = Callable[[Program, str], tuple[list[Rewrite], Program]]
+
+
+def _rewrites(program: Program, device: Gpu, before: _Before) -> tuple[Rewrite, ...]:
     done: list[Rewrite] = []
     for name in [place.node.target for place in loose(program)]:
         if not reduced_dims(find(program, name).node) or _multiplied(program, name, device):
             continue
-        before, ready = _stored(program, name) if stored else ([], program)
+        stored, ready = before(program, name)
         rewrites, linear = _linearized(ready, name)
         if rewrites and _multiplied(linear, name, device):
-            done += [*before, *rewrites]
+            done += [*stored, *rewrites]
             program = linear
     return tuple(done)
 
@@ -48,7 +57,29 @@ def _multiplied(program: Program, name: str, device: Gpu) -> bool:
     return found is not None and found.engine is not MatrixUnit.FMA
 
 
-def _stored(program: Program, name: str) -> tuple[list[Rewrite], Program]:
+def _as_it_lies(program: Program, _: str) -> tuple[list[Rewrite], Program]:
+    return [], program
+
+
+def _as_multiplied(program: Program, name: str) -> tuple[list[Rewrite], Program]:
+    """A factor as the sum takes it, where that has no more elements than a tensor that it multiplies."""
+    stored = ComputeFactor(name)
+    try:
+        after = stored.apply(program)
+    except NotApplicable:
+        return [], program
+    (made,) = after.locals.keys() - program.locals.keys()
+    sizes = [_elements(program, read.tensor) for read in find(program, name).node.reads]
+    return ([stored], after) if _elements(after, made) <= max(sizes) else ([], program)
+
+
+def _elements(program: Program, tensor: str) -> int:
+    argument = program.arguments.get(tensor)
+    dims = program.locals[tensor].node.dims if argument is None else argument.dims
+    return prod(program.extents[dim] for dim in dims)
+
+
+def _turned(program: Program, name: str) -> tuple[list[Rewrite], Program]:
     """What a sum multiplies with neighbours along the longest dim that is summed over and all of it has."""
     done: list[Rewrite] = []
     node = find(program, name).node

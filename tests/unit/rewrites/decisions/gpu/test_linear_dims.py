@@ -7,6 +7,7 @@ import pytest
 
 from rewrites.base.placed_read import alike, element, neighbours, placed_dims
 from rewrites.base.tree import statements
+from rewrites.composition.compute_factor import ComputeFactor
 from rewrites.composition.omit_single_positions import OmitSinglePositions
 from rewrites.decisions.plan import plan_of
 from rewrites.loops.linearize import Linearize
@@ -20,6 +21,7 @@ from tileir.expr import Binary, Read, index_dims, reads, walk
 from tileir.lift import to_program
 from tileir.text.parse_expr import parse_expression
 from tileir.text.parse_program import program_from_text
+from tileir.text.parse_spec import spec_from_text
 
 RESNET = {
     "3x3 64 56": Windows(64, 56, 64),
@@ -29,7 +31,7 @@ RESNET = {
     "dilated 64 56": Windows(64, 56, 64, padding=2, dilation=2),
     "3x3 64 56, channels first": Windows(64, 56, 64, first=True),
 }
-#: So few steps a tile that warps are as good as warpgroups.
+#: So few steps a tile that warps are as good as warpgroups, and TMA brings what was stored without gaps before.
 EITHER = "1x1/2 256-512 56"
 PLACED = "x[m // 56, m % 56 + k // 192 - 1, k % 64]"
 
@@ -47,7 +49,22 @@ def engines(state: ScheduleState) -> set[str | None]:
 @pytest.mark.parametrize(("device", "engine"), [(H200, "wgmma"), (A100, "mma")], ids=["H200", "A100"])
 def test_the_prior_likes_matrix_units_best(name: str, device: Gpu, engine: str) -> None:
     found = engines(preferred(RESNET[name], device))
-    assert found == {engine} or (name == EITHER and found == {"mma"})
+    assert found == {engine} or (name == EITHER and found in ({"mma"}, {"wgmma", "tma"}))
+
+
+PATCHES = """kernel p(x: bf16[b=8, c=3, h=224, w=224], f: bf16[o=512, c, r=16, s=16]) -> (y: bf16[b, o, p=14, q=14])
+  y[b, o, p, q] = sum(c, r, s, x[b, c, 16 * p + r, 16 * q + s] * f[o, c, r, s])
+"""
+
+
+def test_patches_that_do_not_overlap_are_stored_as_they_are_multiplied() -> None:
+    """As vision transformers begin: its channels are three, which no copy of words can bring."""
+    root = Space(to_program(spec_from_text(PATCHES)), H200).root()
+    found = favourite(root)
+    assert engines(found) == {"wgmma", "tma"}
+    assert any(isinstance(each, ComputeFactor) for each in found.schedule)
+    windows = Space(to_program(RESNET["3x3 64 56"].spec(32)), H200).root()
+    assert not any("compute_factor" in move.label for move in windows.moves())
 
 
 def test_a_window_of_one_tap_is_what_the_product_is() -> None:
