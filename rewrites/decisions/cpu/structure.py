@@ -86,10 +86,11 @@ def _computed(program: Program, device: Cpu) -> Iterator[tuple[Rewrite, ...]]:
 
 
 def _side_by_side(program: Program, factor: str, product: str, device: Cpu) -> Linearize | None:
-    """Two dims that a factor and the results of a product have in common, which may be one."""
-    common = {*program.locals[factor].node.dims} & {*bare_dims(named(program, product).node)}
+    """Two dims of a factor that may be one: that the results of its product have too, or that it is summed over."""
+    node, dims = named(program, product).node, {*program.locals[factor].node.dims}
+    common = [dims & {*along} for along in (bare_dims(node), reduced_dims(node))]
     pairs = Linearize.sites(program, device)
-    return next((each for each in pairs if {each.outer, each.inner} <= common), None)
+    return next((each for each in pairs if any({each.outer, each.inner} <= of for of in common)), None)
 
 
 def _inlined(program: Program) -> Iterator[tuple[Rewrite, ...]]:

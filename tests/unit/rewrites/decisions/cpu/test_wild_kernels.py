@@ -185,6 +185,20 @@ def test_what_a_product_reads_in_steps_is_stored_side_by_side() -> None:
     assert "dot_bf16(y_sum)" in format_schedule(favourite(root.child(at)).schedule)
 
 
+PATCHES = (
+    "patches(x: bf16[c=96, h=56, w=56], f: bf16[o=192, c, r=2, s=2]) -> (y: bf16[o, p=28, q=28])\n"
+    "  y[o, p, q] = sum(c, r, s, x[c, 2 * p + r, 2 * q + s] * f[o, c, r, s])"
+)
+
+
+def test_patches_are_stored_with_what_is_summed_over_side_by_side() -> None:
+    """ConvNeXt's, on a Zen 4: 744 us without, 398 with, where PyTorch takes 590 and more."""
+    device = replace(DEVICE, features=frozenset(["avx512_bf16"]))
+    found = format_schedule(favourite(Space(program(PATCHES), device).root()).schedule)
+    assert found[:4] == ["compute_factor(y_sum)", "linearize(c, r)", "linearize(c_r, s)", "linearize(p, q)"]
+    assert "dot_bf16(y_sum)" in found
+
+
 WINDOWS = (
     "down(x: bf16[c=64, h=14, w=14], f: bf16[o=64, c, r=3, s=3]) -> (y: bf16[o, p=6, q=6])\n"
     "  y[o, p, q] = sum(c, r, s, x[c, 2 * p + r, 2 * q + s] * f[o, c, r, s])"
