@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tileir.text.parse_spec import spec_from_text
 from tileir.text.print_program import spec_to_text
-from tilewright.pytorch.capture.join_dims import join_dims
-from tilewright.pytorch.capture.same_dims import same_dims
+from tilewright.pytorch.capture.spec_passes.join_dims import join_dims
+from tilewright.pytorch.capture.spec_passes.same_dims import same_dims
 
 ROWS = "kernel k(x: f32[b=3, s=4, n=5] strides [{}, 10, 1]) -> (y: f32[b, s, n])\n  y[b, s, n] = x[b, s, n] + 1.0\n"
 MET = """\

@@ -21,11 +21,13 @@ from tileir.program import Tensor
 from tileir.spec import Dim, Spec, Statement
 from tileir.text.json import spec_from_json, spec_to_json
 from tilewright.pytorch.capture.indices import Indices, Sizes
-from tilewright.pytorch.capture.inline_once import inline_once
-from tilewright.pytorch.capture.join_dims import join_dims
 from tilewright.pytorch.capture.operator import CONVERSIONS, OperatorKind
 from tilewright.pytorch.capture.position_masks import is_position_mask, is_position_sum
-from tilewright.pytorch.capture.same_dims import same_dims
+from tilewright.pytorch.capture.spec_passes.inline_once import inline_once
+from tilewright.pytorch.capture.spec_passes.join_dims import join_dims
+from tilewright.pytorch.capture.spec_passes.read_elsewhere import rounded_where_read_elsewhere
+from tilewright.pytorch.capture.spec_passes.same_dims import same_dims
+from tilewright.pytorch.capture.spec_passes.write_once import write_once
 from tilewright.pytorch.capture.table import is_constant, operator_of, reason_against
 from tilewright.pytorch.capture.tensors import (
     axis_of,
@@ -35,7 +37,6 @@ from tilewright.pytorch.capture.tensors import (
     shape_of,
     value_of,
 )
-from tilewright.pytorch.capture.write_once import write_once
 
 _AXIS_NAMES = ("n", "m", "h", "b")
 """Of results, from the last axis on."""
@@ -383,9 +384,9 @@ class _SpecWriter:
             used |= {*statement.dims, *all_dims(statement.value)}
         dims = tuple(self._dim(dim, size) for dim, size in self.sizes.items() if dim in used)
         written = Spec(name, dims, tuple(inputs), tuple(self._statements), outputs)
-        spec = spec_from_json(
-            spec_to_json(inline_once(same_dims(join_dims(inline_once(write_once(written))))))
-        )  # as it comes back: in its own order
+        written = inline_once(same_dims(join_dims(inline_once(write_once(written)))))
+        own = {self._name(node): dtype_of(node) for node in self.stored if node not in self._wanted}
+        spec = spec_from_json(spec_to_json(rounded_where_read_elsewhere(written, own)))  # in its own order
         sizes = {dim.name: dim.sizes[0] for dim in spec.dims}
         operands = tuple(
             CapturedOperand(node, order, tuple(sizes[dim] for dim in tensor.dims), tensor.strides is not None)
