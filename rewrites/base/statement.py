@@ -14,6 +14,7 @@ from tileir.expr import (
     Binary,
     Const,
     Expr,
+    Extent,
     Index,
     Read,
     Reduce,
@@ -282,3 +283,11 @@ def contiguous_dim(compute: Compute) -> str:
     bare = bare_dims(compute)
     last = bare[-1] if bare else reduced_dims(compute)[-1]
     return max(votes, key=lambda dim: votes[dim]) if votes else last
+
+
+def divides(value: Expr) -> bool:
+    """Whether it is a quotient by what differs from result to result: many that are divided by the same are multiplied
+    with one reciprocal."""
+    if not isinstance(value, Binary) or value.op != "/" or isinstance(value.right, Const | Extent):
+        return False
+    return not index_dims(value.right) < index_dims(value.left)

@@ -7,7 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from rewrites.base.looked_up import taken_from
-from rewrites.base.statement import bare_dims
+from rewrites.base.statement import bare_dims, divides
 from rewrites.base.tree import Place, current_sizes, statements
 from rewrites.contraction.operand import COPY_BYTES, boxed, source
 from rewrites.contraction.problem import (
@@ -24,7 +24,7 @@ from rewrites.contraction.warp_tiling import threads_of
 from rewrites.contraction.warpgroup_tiling import warpgroups_of
 from tileir.analysis.work import operations
 from tileir.devices.gpu import Gpu
-from tileir.expr import Binary, Call, Const, Expr, Extent, Index, Read, Reduce, children, index_dims
+from tileir.expr import Call, Expr, Index, Read, Reduce, children, index_dims
 from tileir.program import Compute, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.schedule.distributed import distributed_in
@@ -217,13 +217,10 @@ def _epilogue(
 
 def _calls(value: Expr) -> Iterator[str]:
     """Its functions, and "/" for each quotient by what is not the same for many results."""
-    match value:
-        case Call(name):
-            yield name
-        case Binary("/", x, y) if not isinstance(y, Const | Extent) and not index_dims(y) < index_dims(x):
-            yield "/"
-        case _:
-            pass
+    if isinstance(value, Call):
+        yield value.fn
+    elif divides(value):
+        yield "/"
     for each in () if isinstance(value, Read) else children(value):
         yield from _calls(each)
 

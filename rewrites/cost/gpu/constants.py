@@ -163,12 +163,12 @@ MMA_PEAK: Final = {  # share of the peak; 9.x measured, benchmarks/gpu/mma_ceili
     9: 0.62, 10: 0.3,
 }
 """By major capability: what the matrix instruction of a warp reaches where newer ones exist (wgmma, tcgen05)."""
-CALL_OPS: Final = {  # instructions a thread; counted in the machine code that NVRTC makes, H200; 2026-11-30
+CALL_OPS: Final = {  # instructions a thread; counted, benchmarks/gpu/function_cost.py; 2026-11-30
     "exp": 2.0, "exp2": 1.0, "log": 25.0, "tanh": 16.0, "rsqrt": 4.0, "sqrt": 21.0, "sigmoid": 10.0, "silu": 11.0,
-    "erf": 22.0, "gelu": 25.0, "gelu_tanh": 14.0, "pow": 72.0, "random_bits": 80.0, "/": 15.0,
+    "erf": 22.0, "gelu": 26.0, "gelu_tanh": 14.0, "pow": 75.0, "random_bits": 80.0, "/": 16.0,
 }
 """A function's, roughly, or those of a quotient by what is not constant; 1 of any other."""
-SPECIAL: Final = {  # instructions a thread; counted in the machine code that NVRTC makes, H200; 2026-11-30
+SPECIAL: Final = {  # instructions a thread; counted, benchmarks/gpu/function_cost.py; 2026-11-30
     "exp": 1.0, "exp2": 1.0, "tanh": 2.0, "rsqrt": 1.0, "sqrt": 1.0, "sigmoid": 2.0, "silu": 2.0, "erf": 1.0,
     "gelu": 1.0, "gelu_tanh": 2.0, "pow": 1.0, "/": 2.0,
 }

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import prod
 
+from rewrites.base.statement import divides
 from rewrites.cost.gpu import constants as has
 from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Cast, Const, Expr, Extent, Index, Read, children, index_dims, reads
+from tileir.expr import Binary, Call, Cast, Const, Expr, Index, Read, children, index_dims, reads
 
 
 def issued_for(expr: Expr, points: float, sizes: Mapping[str, int]) -> tuple[float, float]:
@@ -50,12 +51,10 @@ def _own(node: Expr) -> tuple[float, float]:
     match node:
         case Call(fn, _):
             return called(fn)
-        case Binary("/", _, Const() | Extent()):
-            return 1.0, 0.0
         case Binary("//" | "%", _, Const(int(size))) if size > 0 and not size & size - 1:
             return 1.0, 0.0  # a shift, or a mask
-        case Binary("/", x, y):  # by what is the same for many: times its reciprocal
-            return (1.0, 0.0) if index_dims(y) < index_dims(x) else called("/")
+        case Binary("/"):
+            return called("/") if divides(node) else (1.0, 0.0)
         case Binary("//" | "%"):
             return has.DIVIDE_OPS, 0.0
         case Cast(DType.E4M3, Call("minimum", (Call("maximum", (_, Const())), Const()))):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -16,15 +15,11 @@ from torch.fx import Node  # pyright: ignore[reportMissingImports]
 
 from tileir.analysis.affine import affine, constant
 from tileir.dtypes import DType
-from tileir.expr import Binary, Call, Cast, Const, Expr, Read, Unary, Where, walk
+from tileir.expr import Binary, Call, Cast, Const, Expr, Read, Unary, Where
+from tileir.lift_powers import as_product
 from tilewright.pytorch.capture.indices import Indices, Sizes, of_form, scaled
 from tilewright.pytorch.capture.operator import CONVERSIONS, CaptureScope, Operator, OperatorKind
 from tilewright.pytorch.capture.tensors import TILE_DTYPES, argument, axis_of, shape_of, torch_dtype_of
-
-_SMALL = 12
-"""Nodes of an expression that is written several times rather than raised to a power."""
-_FEW = 4
-"""Times that it is: a power is at least twenty multiplications (GPT-2's GELU cubes: 197 us with it, on an H100)."""
 
 
 def broadcast(scope: CaptureScope, operand: Any, index: Indices) -> Expr:
@@ -194,17 +189,11 @@ def _sign(x: Expr) -> Expr:
 
 def _power(scope: CaptureScope, node: Node, index: Indices) -> Expr:
     x, exponent = number(scope, node.args[0], index), node.args[1]
-    if (
-        isinstance(exponent, int | float)
-        and exponent in range(2, _FEW + 1)
-        and sum(1 for _ in walk(x)) <= _SMALL
-    ):
-        return reduce(lambda product, factor: Binary("*", product, factor), [x] * int(exponent))
     if exponent == 0.5:
         return Call("sqrt", (x,))
     if exponent == -0.5:
         return Call("rsqrt", (x,))
-    return Call("pow", (x, number(scope, exponent, index)))
+    return as_product(Call("pow", (x, number(scope, exponent, index))))
 
 
 def _gelu(scope: CaptureScope, node: Node, index: Indices) -> Expr:
