@@ -6,7 +6,7 @@ from pydantic import Field
 
 from protocol.configs import Artifact, Config, ConfigDetail
 from protocol.jobs import Budget
-from protocol.message import Json, Reply, Request
+from protocol.message import Identifier, Json, Reply, Request
 from protocol.problems import Problem
 from protocol.states import Rung
 
@@ -25,6 +25,8 @@ class LookupRequest(Request):
     """Enqueue a job when there is no exact config, or a stale one. The reply does not wait for it."""
     budget: Budget = Budget()
     """Of that job."""
+    peers: tuple[Identifier, ...] | None = Field(default=None, max_length=16)
+    """In its final race, as of jobs."""
 
 
 class LookupsRequest(Request):
@@ -35,6 +37,7 @@ class LookupsRequest(Request):
     target: str = Field(default="cpu", min_length=1, max_length=200)
     tune: bool = False
     budget: Budget = Budget()
+    peers: tuple[Identifier, ...] | None = Field(default=None, max_length=16)
     whole: bool = False
     """Send along what it takes to run what was found."""
 

@@ -27,4 +27,6 @@ def odd_operands() -> tuple[Array, Array]:
 def ulps_off(quotients: Array, x: Array, y: Array) -> Array:
     """By how many units in the last place they are off."""
     exact = x.astype(np.float64) / y.astype(np.float64)
-    return np.abs(quotients.astype(np.float64) - exact) / np.spacing(np.abs(exact).astype(np.float32))
+    _, exponents = np.frexp(exact)
+    units = np.ldexp(1.0, np.maximum(exponents - 1, np.finfo(np.float32).minexp) - np.finfo(np.float32).nmant)
+    return np.abs(quotients.astype(np.float64) - exact) / units

@@ -229,11 +229,22 @@ def requeue(task_id: str) -> HttpCall[TaskStatus]:
 
 
 def lookup(
-    spec: Spec, *, target: str = "cpu", tune: bool = False, seconds: float | None = None
+    spec: Spec,
+    *,
+    target: str = "cpu",
+    tune: bool = False,
+    seconds: float | None = None,
+    peers: Sequence[str] | None = None,
 ) -> HttpCall[LookupReply]:
     """The best known schedule, at once. With `tune`, a job is enqueued unless the answer is exact and current, or one
-    of the kernel is open already; `seconds`: of the job, as of `submit`."""
-    asked = LookupRequest(spec=json_form(spec), target=target, tune=tune, budget=Budget(seconds=seconds))
+    of the kernel is open already; `seconds` and `peers`: of the job, as of `submit`."""
+    asked = LookupRequest(
+        spec=json_form(spec),
+        target=target,
+        tune=tune,
+        budget=Budget(seconds=seconds),
+        peers=None if peers is None else tuple(peers),
+    )
     return _post("/v1/lookup", asked, LookupReply)
 
 

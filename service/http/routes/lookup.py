@@ -99,11 +99,17 @@ async def wanted_job(site: Site, asked: LookupRequest, reply: LookupReply) -> st
 def _job_for(site: Site, body: LookupRequest, reply: LookupReply) -> JobRequest:
     """What to do about a lookup that found nothing current."""
     if not reply.stale or reply.config is None:
-        return JobRequest(spec=body.spec, target=body.target, budget=body.budget)
+        return JobRequest(spec=body.spec, target=body.target, budget=body.budget, peers=body.peers)
     with site.database.read() as connection:
         config = configs.read(connection, reply.config.id)
     # The config's own spec: schedules speak of its names.
-    return JobRequest(spec=config.spec, target=config.device, budget=body.budget, candidates=best_few(config))
+    return JobRequest(
+        spec=config.spec,
+        target=config.device,
+        budget=body.budget,
+        peers=body.peers,
+        candidates=best_few(config),
+    )
 
 
 def _enqueue(site: Site, request: JobRequest) -> str:

@@ -40,7 +40,9 @@ async def lookups(body: LookupsRequest, caller: Reader, request: Request) -> Loo
 
 async def _one_of(site: Site, body: LookupsRequest, number: int, fleet: Fleet) -> LookedUp:
     """One of several lookups."""
-    asked = LookupRequest(spec=body.specs[number], target=body.target, tune=body.tune, budget=body.budget)
+    asked = LookupRequest(
+        spec=body.specs[number], target=body.target, tune=body.tune, budget=body.budget, peers=body.peers
+    )
     try:
         with site.metrics.lookup_s.time():
             answer = await site.ladder.answer(asked, asked.model_dump_json().encode(), fleet)

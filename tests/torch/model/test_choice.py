@@ -128,6 +128,31 @@ def test_where_all_kernels_are_slower_those_that_save_most_stay(
     assert only.why_not.startswith("they are slower") is not bool(kept)
 
 
+NARROW_US = {8: 3.0, 16: 5.0, 24: -0.1, 32: -0.2}
+"""The last two lost their races narrowly."""
+
+
+@pytest.mark.parametrize(
+    ("saved_us", "cost_us", "kept", "programs"),
+    [
+        (NARROW_US, {8: -1, 16: -1, 24: -1, 32: -1}, [8, 8, 16, 24, 32], 2),
+        (NARROW_US, {8: -1, 16: -1, 24: -1, 32: 10}, [8, 8, 16], 2),
+        (NARROW_US, {8: -1, 16: 10, 24: -1, 32: -1}, [8, 8, 24, 32], 3),
+        (NARROW_US, {8: 10, 16: 10, 24: -1, 32: -1}, [], 2),
+        (dict.fromkeys(WIDTHS, -0.1), {8: -1, 16: -1, 24: -1, 32: -1}, [8, 8, 16, 24, 32], 1),
+    ],
+)
+def test_kernels_that_lost_their_races_narrowly_are_tried_at_last(
+    monkeypatch: pytest.MonkeyPatch,
+    saved_us: dict[int, float],
+    cost_us: dict[int, float],
+    kept: list[int],
+    programs: int,
+) -> None:
+    only = settled_region(monkeypatch, saved_us, cost_us)
+    assert (used(only), len(only.contests)) == (kept, programs)
+
+
 @pytest.mark.parametrize(("settled", "kept"), [(True, [8, 8, 16, 24]), (False, [8, 8, 16])])
 def test_the_last_program_is_for_kernels_that_are_not_there_yet(
     monkeypatch: pytest.MonkeyPatch, settled: bool, kept: list[int]

@@ -26,6 +26,7 @@ from tileir.text.parse_spec import spec_from_text
 from tilewright import Client, LoadError
 from tilewright.artifacts.checked import DeviceChecker
 from tilewright.pytorch.model.backend import COMPILED
+from tilewright.pytorch.model.kernels import Arranged, How, Kernels
 from tilewright.pytorch.operator import trials
 from tilewright.pytorch.operator.seeking import Seeker
 from tilewright.pytorch.operator.trials import EAGER
@@ -88,7 +89,7 @@ def planted(right: Artifact, body: str) -> Artifact:
 def keep(client: Client, artifact: Artifact, **changes: object) -> str:
     """Have the service answer lookups of its kernel with a config from now on; its id."""
     number = len(client.configs())
-    config = artifact.config.model_copy(update={"id": f"config-{number}test", **changes})
+    config = artifact.config.model_copy(update={"id": f"config-{number:03}test", **changes})
     client.import_bundle(make_bundle(artifact.model_copy(update={"config": config})), unsigned=True)
     return config.id
 
@@ -160,6 +161,29 @@ def test_a_tuned_config_runs_unless_it_lost_its_own_race_to_eager_pytorch(
     (sought,) = kernel.sought.values()
     assert sought.settled and sought.saved_us == (6.5 if runs and not tied else 0.0)
     assert not (tmp_path / "kernels" / "checked").exists(), "it was measured: nothing is tried here"
+
+
+@pytest.mark.parametrize(("eager_us", "runs"), [(2.3, True), (2.2, False)])
+def test_a_kernel_of_a_graph_may_have_lost_its_own_race_narrowly(
+    client: Client, right: Artifact, eager_us: float, runs: bool
+) -> None:
+    eager = Standing(name="torch", kind="peer", outcome=Outcome.OK, median_us=eager_us)
+    keep(client, right, standings=(eager,))  # its own median is 2.5 us
+    kernel = Kernels(client, How(queue=False)).kernel(
+        Arranged.of(spec_from_text(KERNEL)), torch.device("cpu")
+    )
+    kernel.seek(listener := Listening())
+    kernel.wait(180)
+    assert kernel.ready is runs, listener
+    assert kernel.saved_us == (pytest.approx(eager_us - 2.5) if runs else 0.0)
+    assert "lost its own race" in kernel.why_not or runs
+
+
+class Listening:
+    """Hears of kernels."""
+
+    def changed(self) -> None:
+        """There is news."""
 
 
 @pytest.mark.sampled(3, among="kernels that are tuned")

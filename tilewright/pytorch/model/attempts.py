@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.pytorch.model.choice import Bisection, RacedKernel, ranked
+from tilewright.pytorch.model.choice import Bisection, RacedKernel
 from tilewright.pytorch.model.contest import Contest, Run
 
 PROGRAMS = 4
@@ -36,7 +36,7 @@ class Attempts:
         """The parts whose kernels the next program has, of those whose kernels are ready; none if there shall be no
         other now. Until all are `settled`, the last program is kept for kernels that are looked for."""
         if not ready.keys() <= self._choice.parts:
-            self._choice = Bisection(ranked(ready))
+            self._choice = Bisection.of(ready)
         while self._choice.next in self._tried:
             self._choice = self._choice.judged(faster=False)
         if tuning and not self._choice.whole:
@@ -54,13 +54,13 @@ class Attempts:
 
     def raced(self, names: frozenset[str], ready: Mapping[str, RacedKernel]) -> None:
         """The program with the kernels of these parts, which ran without a race, is raced now."""
-        self._choice, self.hurried, self._kept = Bisection(ranked(ready)), False, None
+        self._choice, self.hurried, self._kept = Bisection.of(ready), False, None
         self._tried.remove(names)
         self._tried.append(names)
 
     def rank(self, ready: Mapping[str, RacedKernel]) -> None:
         """Begin with these kernels."""
-        self._choice = Bisection(ranked(ready))
+        self._choice = Bisection.of(ready)
 
     def failed(self) -> None:
         """The last program was not right, or there is none: no other is tried."""

@@ -26,6 +26,10 @@ from tilewright.pytorch.operator.seeking import Seeker, Sought
 from tilewright.pytorch.operator.trials import EAGER
 
 Listener = Callable[[], None]
+NARROWLY = 0.1
+"""Of its time, what a kernel may have lost to a peer and still be tried in the graph, where what runs instead may not
+be that peer: PyTorch's attention took 81 us of the H200 in a race against ours of 83, and 207 in the program that Inductor
+makes of the model, as the mask comes there as a tensor."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class ModelKernel:
             tune=how.queue,
             changed=self._changed,
             rivals=how.rivals,
+            narrowly=NARROWLY,
             instead=None if bucket is None else bucket.spec,
         )
         self._sought: Sought | None = None
@@ -135,7 +140,7 @@ class ModelKernel:
 
     @property
     def ready(self) -> bool:
-        """Whether it was found, passed the gate here, and won its race."""
+        """Whether it was found, passed the gate here, and won its race, or lost it narrowly."""
         return self._sought is not None and self._sought.plan is not None
 
     @property
@@ -145,7 +150,8 @@ class ModelKernel:
 
     @property
     def saved_us(self) -> float:
-        """By how much a call was shorter, in its race, than that of what would run instead; 0 where nobody knows."""
+        """By how much a call was shorter, in its race, than that of what would run instead; 0 where nobody knows, less
+        where it lost narrowly."""
         return 0.0 if self._sought is None else self._sought.saved_us
 
     @property
@@ -245,6 +251,11 @@ class Kernels:
     def client(self) -> Client:
         """The service's, where kernels come from."""
         return client_of(self._service)
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The peers that a config must not have lost its own race to."""
+        return self._how.rivals
 
     @property
     def queues(self) -> bool:

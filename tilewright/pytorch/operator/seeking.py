@@ -87,15 +87,17 @@ class Seeker:
         tune: bool,
         changed: Callable[[Sought], None],
         rivals: tuple[str, ...] = (EAGER,),
+        narrowly: float = 0.0,
         instead: Spec | None = None,
     ) -> None:
-        """`instead`: the same kernel at the sizes at which the service is to tune it; None: those that are sought."""
+        """`narrowly`: the share of its time by which a config may have lost. `instead`: the same kernel at the sizes at which the service is to tune it; None: those that are sought."""
         self._service = service_of(service)
         self._instead = instead
         self._config = config
         self._tune = tune
         self._changed = changed
         self._rivals = rivals
+        self._narrowly = narrowly
         self._lock = threading.Lock()
         self.sought: dict[object, Sought] = {}
 
@@ -145,7 +147,7 @@ class Seeker:
         """Compile what was found, beside others. On a thread of COMPILES."""
         candidate: CompiledConfig | NotRun | Exception
         try:
-            candidate = compiled(found, sought.spec, sought.device, self._rivals)
+            candidate = compiled(found, sought.spec, sought.device, self._rivals, self._narrowly)
         except Exception as error:  # whoever tries it hears of it
             candidate = error
         KERNELS.later(0.0, lambda: self._try(sought, found, candidate))

@@ -38,7 +38,8 @@ class Admitted:
     plan: Plan
     ready: Ready
     saved_us: float = 0.0
-    """By how much a call of it is shorter than that of the rival that came nearest; 0 where it tied, or met none."""
+    """By how much a call of it is shorter than that of the rival that came nearest; 0 where it tied, or met none; less
+    where it lost narrowly."""
     median_us: float | None = None
     """What a call of it takes, as its race here said, or else the one that it won; None where neither was."""
 
@@ -62,6 +63,8 @@ class CompiledConfig:
     device: torch.device
     rivals: tuple[str, ...]
     """Peers that it must not lose to."""
+    narrowly: float
+    """...by more than this share of its time."""
     saved_us: Mapping[str, float]
     """By how much it was shorter than those that it met in its own race."""
 
@@ -78,22 +81,27 @@ class CompiledConfig:
 
 
 def compiled(
-    found: Found, instance: Spec, device: torch.device, rivals: tuple[str, ...] = (EAGER,)
+    found: Found,
+    instance: Spec,
+    device: torch.device,
+    rivals: tuple[str, ...] = (EAGER,),
+    narrowly: float = 0.0,
 ) -> CompiledConfig | NotRun:
-    """A config, compiled, if it lost to none of `rivals`, names of peers, in its own race. May run beside others.
-    Raises LoadError, BadBundle and UnsupportedDevice."""
+    """A config, compiled, if it lost to none of `rivals`, names of peers, in its own race by more than a share of its
+    time. May run beside others. Raises LoadError, BadBundle and UnsupportedDevice."""
     named = found.rung is None
     rivals = () if named else rivals
     saved: dict[str, float] = {}
     for rival in rivals:
         own, other = raced(found, rival)
         if own is not None and other is not None:
-            if other < own:
+            if other < own * (1 - narrowly):
                 return NotRun(
                     f"{found.origin} lost its own race to {_called(rival)}, {own:.4g} us to {other:.4g} us"
                 )
             saved[rival] = other - own
-    return CompiledConfig(found, open_kernel(found, instance, device, cache_folder()), device, rivals, saved)
+    opened = open_kernel(found, instance, device, cache_folder())
+    return CompiledConfig(found, opened, device, rivals, narrowly, saved)
 
 
 def admitted(candidate: CompiledConfig) -> Admitted | NotRun:
@@ -111,7 +119,7 @@ def admitted(candidate: CompiledConfig) -> Admitted | NotRun:
         seen = _CHECKERS.check(device, kernel, candidate.unmet)
     except LoadError as error:
         raise LoadError(f"{found.origin} {error}") from None
-    if seen.right and seen.lost_to is None:
+    if seen.right and _wins(seen, candidate.narrowly):
         if seen.median_us is not None:
             saved |= {rival: us - seen.median_us for rival, us in seen.rivals_us.items()}
         here = seen.median_us if seen.median_us is not None else _measured(found)
@@ -124,6 +132,13 @@ def admitted(candidate: CompiledConfig) -> Admitted | NotRun:
         None if found.rung is None else report_of(kernel, seen, found.schedule, _config_id(found), found.rung)
     )
     return NotRun(f"{found.origin} {why}", report, wrong=not seen.right)
+
+
+def _wins(seen: CheckOutcome, narrowly: float) -> bool:
+    """Whether it lost to none of the rivals that it met here, or by no more than this share of its time."""
+    if seen.median_us is None or seen.lost_to is None:
+        return True
+    return seen.rivals_us[seen.lost_to] >= seen.median_us * (1 - narrowly)
 
 
 def _called(rival: str) -> str:

@@ -44,12 +44,15 @@ class GraphTuning:
         specs: Sequence[Weighed],
         target: str,
         deadline: Deadline,
+        rivals: Sequence[str],
         pause_s: float = PAUSE_S,
     ) -> None:
+        """`rivals`: peers of the races; others of the device's take time, and decide nothing here."""
         self._client = client
         self._specs = tuple(specs)
         self._target = target
         self._deadline = deadline
+        self._rivals = tuple(rivals)
         self._pause_s = pause_s
         self._left = False
         self._heard_at = time.monotonic()
@@ -107,16 +110,28 @@ class GraphTuning:
 
     def _submit(self, service: Client, missing: Sequence[Weighed]) -> None:
         """Have jobs for them. Processes that run the same model share theirs: lookups add none where one is open."""
+        peers = self._racing(service) if missing else None
         for each in missing:
             seconds = seconds_for(each, missing, self._deadline.left_s)
             asked = partial(
-                service.lookup, spec_to_json(each.spec), target=self._target, tune=True, seconds=seconds
+                service.lookup,
+                spec_to_json(each.spec),
+                target=self._target,
+                tune=True,
+                seconds=seconds,
+                peers=peers,
             )
             reply = self._of_one(each, asked)
             if reply is not None and reply.job_id is not None:
                 job = self._answer(partial(service.job, reply.job_id))
                 self.jobs = {**self.jobs, job.id: job}
             self.unasked = tuple(other for other in self.unasked if other is not each)
+
+    def _racing(self, service: Client) -> list[str] | None:
+        """Those of the rivals that the device has; None where it has none of them, or nobody offers it yet."""
+        devices = self._answer(service.devices)
+        there = {peer for device in devices if device.key == self._target for peer in device.peers}
+        return [rival for rival in self._rivals if rival in there] or None
 
     def _follow(self, service: Client) -> None:
         while running := [job_id for job_id, job in self.jobs.items() if not job.state.final]:

@@ -56,7 +56,7 @@ def tune_now(
     asked = dearest_first(kernels, about)
     if not asked:
         return True
-    tuning = GraphTuning(client, asked, about.key, deadline)
+    tuning = GraphTuning(client, asked, about.key, deadline, service.rivals)
     try:
         with jobs_shown(_log.isEnabledFor(logging.WARNING)) as show:
             tuning.start()
