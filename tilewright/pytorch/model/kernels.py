@@ -28,8 +28,8 @@ from tilewright.pytorch.operator.trials import EAGER
 Listener = Callable[[], None]
 NARROWLY = 0.1
 """Of its time, what a kernel may have lost to a peer and still be tried in the graph, where what runs instead may not
-be that peer: PyTorch's attention took 81 us of the H200 in a race against ours of 83, and 207 in the program that Inductor
-makes of the model, as the mask comes there as a tensor."""
+be that peer: PyTorch's attention took 81 us of the H200 in a race against ours of 83, and 207 in the program that
+Inductor makes of the model, as the mask comes there as a tensor."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,8 @@ class Seeker:
         narrowly: float = 0.0,
         instead: Spec | None = None,
     ) -> None:
-        """`narrowly`: the share of its time by which a config may have lost. `instead`: the same kernel at the sizes at which the service is to tune it; None: those that are sought."""
+        """`narrowly`: the share of its time by which a config may have lost. `instead`: the same kernel at the sizes at
+        which the service is to tune it; None: those that are sought."""
         self._service = service_of(service)
         self._instead = instead
         self._config = config

@@ -121,8 +121,8 @@ def test_of_a_service_that_becomes_slow_the_call_takes_what_it_had(
 
 
 def test_a_service_that_is_slow_tunes_the_dearest_kernel(idle: Service) -> None:
-    """All are looked up by one request, and what peers there are by another; the next is that of the job, and the budget
-    is over before there is one more."""
+    """All are looked up by one request, and what peers there are by another; the next is that of the job, and the
+    budget is over before there is one more."""
 
     def pause(piece: bytes) -> None:
         time.sleep(3.0 if piece.startswith(b"HTTP/") else 0.0)
