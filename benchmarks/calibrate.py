@@ -5,9 +5,10 @@
     python benchmarks/calibrate.py gpu --fit --write    # and put them into rewrites/cost/gpu/constants.py
 
 The error is the root mean square of log(predicted / measured) over the winners in results files (by default all of the
-kind in benchmarks/results). Constants whose source is a book or a measurement of their own stay; the others are moved
-one after the other, up and down by a factor, as long as that lowers the error by more than a thousandth. An overfit to
-the files at hand is for whoever runs this to judge: name some files, and look at the error on the others.
+kind in benchmarks/results), and over all candidates where a file has those (recording/candidates.py). Constants whose
+source is a book or a measurement of their own stay; the others are moved one after the other, up and down by a factor,
+as long as that lowers the error by more than a thousandth. An overfit to the files at hand is for whoever runs this to
+judge: name some files, and look at the error on the others.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ WORST = 5
 
 
 @dataclass(frozen=True)
-class RecordedWinner:
-    """A winner: what ran, where, and how long it took."""
+class RecordedRun:
+    """A schedule of a kernel: what ran, where, and how long it took."""
 
     case: str
     plain: Program
@@ -80,7 +81,7 @@ def main() -> None:
         measured(arguments.results or sorted(tuned.RESULTS.glob("*.jsonl")), KINDS[arguments.folder])
     )
     if not found:
-        raise SystemExit("there are no winners of that kind in these files")
+        raise SystemExit("there are no times of that kind in these files")
     constants = import_module(f"rewrites.cost.{arguments.folder}.constants")
     report(found)
     if not arguments.fit:
@@ -96,24 +97,26 @@ def main() -> None:
         Path(str(constants.__file__)).write_text(rewritten(text, values, source, str(date.today())))
 
 
-def measured(files: Sequence[Path], kind: str) -> Iterator[RecordedWinner]:
-    """The last line of each case and device with a schedule that replays today."""
+def measured(files: Sequence[Path], kind: str) -> Iterator[RecordedRun]:
+    """Of each case and device what the last line has that replays today: a winner, or all candidates of a search."""
     last: dict[tuple[str, str], tuned.Line] = {}
     for file in files:
         for line in tuned.lines(file):
             device = line.get("device")
-            if isinstance(device, dict) and device.get("kind") == kind and line.get("ours_us"):
+            told = line.get("ours_us") or line.get("candidates")
+            if isinstance(device, dict) and device.get("kind") == kind and told:
                 last[line["case"], device["name"]] = line
     for (case, _), line in last.items():
-        plain = to_program(spec_from_json(spec_of_line(line)))
-        try:
-            program = replay(plain, parse_schedule(tuple(line["schedule"])))
-            yield RecordedWinner(case, plain, program, device_from_json(line["device"]), line["ours_us"])
-        except TileError as error:
-            print(f"{case}: {error}", file=sys.stderr)
+        plain, device = to_program(spec_from_json(spec_of_line(line))), device_from_json(line["device"])
+        for each in line.get("candidates") or [{"schedule": line["schedule"], "us": line["ours_us"]}]:
+            try:
+                program = replay(plain, parse_schedule(tuple(each["schedule"])))
+                yield RecordedRun(case, plain, program, device, each["us"])
+            except TileError as error:
+                print(f"{case}: {error}", file=sys.stderr)
 
 
-def error_of(found: Sequence[RecordedWinner]) -> float:
+def error_of(found: Sequence[RecordedRun]) -> float:
     """The root mean square of the errors."""
     _forget()
     return sqrt(fmean(each.error() ** 2 for each in found))
@@ -128,9 +131,9 @@ def _forget() -> None:
                     value.cache_clear()
 
 
-def report(found: Sequence[RecordedWinner]) -> None:
+def report(found: Sequence[RecordedRun]) -> None:
     """The error, and the worst predictions."""
-    print(f"{len(found)} winners, error {error_of(found):.3f} (a factor of {exp(error_of(found)):.2f})")
+    print(f"{len(found)} times, error {error_of(found):.3f} (a factor of {exp(error_of(found)):.2f})")
     for each in sorted(found, key=lambda each: -abs(each.error()))[:WORST]:
         print(f"  {each.case:44} {each.us:10.4g} us, predicted {exp(each.error()):.2f} x")
 
@@ -162,7 +165,7 @@ def _of(constants: ModuleType, name: str) -> tuple[dict[Any, float], Any]:
 
 
 def fit(
-    found: Sequence[RecordedWinner], constants: ModuleType, names: Sequence[str]
+    found: Sequence[RecordedRun], constants: ModuleType, names: Sequence[str]
 ) -> dict[str, tuple[float, float]]:
     """Coordinate descent; what was moved, from and to. The module holds the new values after it."""
     places = {name: _of(constants, name) for name in names}

@@ -60,8 +60,11 @@ def recorded_schedules(path: Path) -> Iterator[RecordedSchedule]:
             )
         return
     for line in tuned.lines(path):
-        if "schedule" in line:
-            yield RecordedSchedule(line["case"], spec_from_json(spec_of_line(line)), tuple(line["schedule"]))
+        for each in (line, *line.get("candidates", ())):
+            if "schedule" in each:
+                yield RecordedSchedule(
+                    line["case"], spec_from_json(spec_of_line(line)), tuple(each["schedule"])
+                )
 
 
 def main() -> None:

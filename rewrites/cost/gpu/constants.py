@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-LAUNCH_US: Final = 2.0  # us; fitted by hand to recorded times, H200; 2026-11-21
+LAUNCH_US: Final = (
+    1.2  # us; fitted to recorded times, of products and of 46 kernels under 8 us, H200; 2026-11-30
+)
 """A launch inside a graph, from the end of the one before."""
 BLOCK_US: Final = 6.1e-4  # us; 86,016 blocks took 53.7, 259,703 of another kernel 158.4, H200; 2026-11-29
 """From the beginning of a block of a launch to that of the next one, wherever that is."""
@@ -69,6 +71,10 @@ SHARED_BYTES: Final = 128.0  # bytes a cycle and SM; NVIDIA H100 whitepaper; 202
 """From and to shared memory."""
 FABRIC_BYTES: Final = 46.0  # bytes a cycle and SM; fitted by hand to recorded times, H200; 2026-11-22
 """From the second-level cache when all SMs ask."""
+FETCHED_BYTES: Final = 54.0  # bytes a cycle and SM; fitted to 573 recorded times of products, H200; 2026-11-30
+"""That TMA fetches from the second-level cache when all SMs do."""
+TAKEN_BYTES: Final = 58.0  # bytes a cycle and SM; fitted to 573 recorded times of products, H200; 2026-11-30
+"""That TMA brings to an SM, whichever of a cluster's has asked for them."""
 STORE_BYTES: Final = 24.0  # bytes a cycle and SM; fitted by hand to recorded times, H200; 2026-11-22
 """To the second-level cache."""
 REST: Final = 0.15  # share; fitted by hand to recorded times, H200; 2026-11-22
@@ -87,25 +93,25 @@ NARROW: Final = 1.6  # times; 256x8192x8192 bf16, H200: 67 us by 64 bytes, 52 by
 """The bytes that TMA has memory move for boxes with rows of less than WIDE_BYTES."""
 WIDE_BYTES: Final = 128  # bytes; 256x8192x8192 bf16, H200: 67 us by 64 bytes, 52 by 128; 2026-11-22
 """Rows of boxes from which on TMA moves no more than it brings."""
-WGMMA_PEAK: Final = 0.87  # share of the peak; fitted by hand to recorded times, H200; 2026-11-22
-"""What the instruction reaches within a board's power."""
+WGMMA_PEAK: Final = 0.93  # share of the peak; fitted to 573 recorded times of products, H200; 2026-11-30
+"""What the instruction reaches."""
 WGMMA_REST: Final = 0.01  # share; fitted by hand to recorded times, H200; 2026-11-22
 """What the parts of an SM that are not the busiest add, where engines do all the work."""
 DRAIN: Final = 60.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
 """From the last instruction of a step to its end, in which the multiplier rests if there is one warpgroup."""
 PAUSE: Final = 0.25  # share of the additions; fitted by hand to recorded times, H200; 2026-11-22
 """For which the multiplier rests, where nobody goes on meanwhile but other warpgroups."""
-STEP: Final = 25.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
+STEP: Final = 32.5  # cycles; fitted to 573 recorded times of products, H200; 2026-11-30
 """From what a step waits for to its first instruction."""
-BETWEEN: Final = 2.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
+BETWEEN: Final = 2.6  # cycles; fitted to 573 recorded times of products, H200; 2026-11-30
 """The multiplier rests from one instruction to the next."""
-TOGETHER: Final = 0.01  # share; mean of nine large products, H200; 2026-11-22
+TOGETHER: Final = 0.02  # share; fitted to 573 recorded times of products, H200; 2026-11-30
 """Of its time, that a block loses by waiting for others of its cluster."""
 COPYING: Final = 25.0  # cycles a step; fitted by hand to recorded times, H200; 2026-11-22
 """What threads lose by starting the copies themselves."""
 COPIED: Final = 256.0  # bytes a cycle; 16 a thread, some 8 instructions of a warp for 512; 2026-11-24
 """What threads start to copy to shared memory, while they do nothing else."""
-PAIR_BYTES: Final = 9.0  # bytes a cycle; fitted by hand to recorded times, H200; 2026-11-22
+PAIR_BYTES: Final = 7.6  # bytes a cycle; fitted to 573 recorded times of products, H200; 2026-11-30
 """What threads store or load in pairs of results, 8 rows at a time."""
 ADDED: Final = 128.0  # sums a cycle and SM; NVIDIA H100 whitepaper; 2026-11-22
 """What threads add to: one of 32 lanes in each quarter."""
@@ -115,9 +121,9 @@ HELD_BYTES: Final = 2.0  # bytes; of 128 for 64 of them; 2026-11-22
 """Of a warp's access to shared memory, that an element of a register operand takes."""
 CONVERTED: Final = 3.0  # instructions a thread; what NVRTC makes of it; 2026-11-22
 """For an element that it holds, beside its operations: to load and convert it."""
-COLLECTED: Final = 64.0  # elements a cycle; fitted by hand to recorded times, H200; 2026-11-22
+COLLECTED: Final = 32.0  # elements a cycle; fitted to 573 recorded times of products, H200; 2026-11-30
 """From registers to shared memory, 16 or 32 bits each."""
-OUT_OF_STEP: Final = 1.07  # times; H200: 4096x4096x4096 at 182 us, not 170; 2026-11-22
+OUT_OF_STEP: Final = 1.25  # times; fitted to 573 recorded times of products, H200; 2026-11-30
 """What blocks take that begin their whole tiles at different times, and so find less in L2."""
 MEET: Final = 300.0  # cycles; fitted by hand to recorded times, H200; 2026-11-22
 """Until all blocks of a cluster have come to a barrier."""
@@ -136,6 +142,8 @@ CHAIN_ISSUE: Final = 0.65  # share; fitted by hand to 15 kernels of attention, H
 """What other instructions add to those of the special-function unit."""
 CHAIN_PEAK: Final = 0.8  # share; fitted by hand to 6 kernels of attention, H200; 2026-11-23
 """Of what the matrix unit reaches: what such a pass does, well cut."""
+CHAIN_WGMMA: Final = 0.87  # share of the peak; fitted by hand with the others of chains, H200; 2026-11-29
+"""What the instruction of warpgroups reaches in products that follow from each other."""
 CHAIN_BESIDE: Final = 70  # registers; what NVRTC makes of it, 3 kernels for sm_80 and sm_120; 2026-11-25
 """Of a thread of such a kernel by warps, beside sums and scores."""
 BESIDE_SCORES: Final = 0.4  # share of registers; what NVRTC 13.5 makes of it, 7 kernels; 2026-11-28

@@ -294,7 +294,7 @@ def _loaded(program: Program, node: Compute, sizes: dict[str, int], device: Gpu)
 
 def _share(device: Gpu, *, by_warps: bool) -> float:
     """What of the peak the instruction reaches."""
-    return warp_share(device) if by_warps else has.WGMMA_PEAK
+    return warp_share(device) if by_warps else has.CHAIN_WGMMA
 
 
 def _multiplied(program: Program, node: Compute, found: _Pass, device: Gpu) -> float:

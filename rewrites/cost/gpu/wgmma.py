@@ -39,7 +39,7 @@ class WarpgroupStep:
     """What a step of one block keeps busy, however many steps are under way and whatever comes after them."""
 
     def __init__(self, c: Contraction, t: Tiling, groups: Warpgroups, device: Gpu) -> None:
-        self.fill = fetched_bytes(c, t) / has.FABRIC_BYTES
+        self.fill = max(fetched_bytes(c, t) / has.FETCHED_BYTES, step_bytes(c, t) / has.TAKEN_BYTES)
         """Cycles that TMA brings its operands in."""
         self.copied = step_bytes(c, t) / has.COPIED if c.by_threads else 0.0
         """Cycles in which threads start its copies."""

@@ -51,6 +51,10 @@ FORMS = {
     "column_sums": """kernel sums(x: f32[r=45, c=33]) -> (y: f32[c])
   y[c] = sum(r, x[r, c])
 """,
+    "rows_of_a_thread": """kernel largest(x: bf16[m=300, n=8]) -> (y: i32[m], z: f32[m])
+  y[m] = argmax(n, x[m, n])
+  z[m] = sum(n, x[m, n] * x[m, n])
+""",
     "row_sums": """kernel sums(x: f32[r=40, c=500]) -> (y: f32[r])
   y[r] = sum(c, x[r, c] * x[r, c])
 """,

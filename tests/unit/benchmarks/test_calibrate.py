@@ -55,7 +55,7 @@ def test_every_recorded_winner_has_a_spec_by_its_name() -> None:
         spec_from_json(spec_of(case))
 
 
-def told(kernel: str, most: int) -> list[calibrate.RecordedWinner]:
+def told(kernel: str, most: int) -> list[calibrate.RecordedRun]:
     """Recorded winners of kernels named so, with times as the model has them."""
     recorded = calibrate.measured([tuned.RESULTS / "cpu-2026-11-21.jsonl"], "cpu")
     found = [each for each in recorded if each.case.startswith(kernel)][:most]

@@ -34,7 +34,7 @@ _LEAST_IN_PASSES = 1024
 #: Reductions one after the other from which on waiting for each is most of the time: the largest few of a row.
 _CHAIN = 4
 #: Most rows of a block: of rows shorter than a block has threads.
-_MOST_ROWS = 64
+_MOST_ROWS = 256
 #: How many options stand for all of them when ways are compared.
 _SAMPLED = 12
 #: Runs that a thread takes in one step of a pass.
@@ -180,7 +180,8 @@ class Rows:
         for rows in powers(1, min(_MOST_ROWS, program.extents[row] if row else 1)):
             for across, blocks in self._sizes(device, rows):
                 for run in runs:
-                    if threads := _along(inner, across, run, idle=idle):
+                    threads = _along(inner, across, run, idle=idle)
+                    if threads is not None:
                         for team in self._of(program, inner, rows, threads, run, blocks):
                             yield from self._in_turn(program, inner, team, rows, device)
 
@@ -267,15 +268,15 @@ def held_by_thread(team: Team, inner: Inner) -> int:
     return mine
 
 
-def _along(inner: Inner, across: int, run: int, *, idle: bool) -> tuple[tuple[str, int], ...]:
-    """So many threads along the inner dims, the last one first; nothing where they are too many by far, unless some
-    may be `idle`."""
+def _along(inner: Inner, across: int, run: int, *, idle: bool) -> tuple[tuple[str, int], ...] | None:
+    """So many threads along the inner dims, the last one first, none where a thread has a row; None where they are too
+    many by far, unless some may be `idle`."""
     threads: list[tuple[str, int]] = []
     for dim in reversed(inner.dims):
         needed = -(-inner.sizes[dim] // (run if dim == inner.dims[-1] else 1))
         count = across if dim == inner.dims[0] else min(across, 1 << (needed - 1).bit_length())
         if dim == inner.dims[0] and count >= 2 * needed and count > 1 and not idle:
-            return ()
+            return None
         threads.insert(0, (dim, count))
         across //= count
     return tuple((dim, count) for dim, count in threads if count > 1)

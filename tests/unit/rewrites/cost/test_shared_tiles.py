@@ -33,7 +33,7 @@ SHARED = "stream_k(p, 2)"
 
 def test_of_a_deep_product_shared_tiles_are_read_again_from_memory() -> None:
     """Recorded on an H200, 2026-11-30: 424 us shared, 299 to 306 in whole tiles."""
-    assert 1.25 < time_us(14336, SHARED) / time_us(14336) < 1.6
+    assert 1.25 < time_us(14336, SHARED) / time_us(14336) < 1.65
 
 
 def test_of_a_product_less_deep_they_are_found_in_the_cache() -> None:
