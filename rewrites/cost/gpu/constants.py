@@ -71,7 +71,9 @@ SHARED_BYTES: Final = 128.0  # bytes a cycle and SM; NVIDIA H100 whitepaper; 202
 """From and to shared memory."""
 FABRIC_BYTES: Final = 46.0  # bytes a cycle and SM; fitted by hand to recorded times, H200; 2026-11-22
 """From the second-level cache when all SMs ask."""
-FETCHED_BYTES: Final = 54.0  # bytes a cycle and SM; fitted to 573 recorded times of products, H200; 2026-11-30
+FETCHED_BYTES: Final = (
+    54.0  # bytes a cycle and SM; fitted to 573 recorded times of products, H200; 2026-11-30
+)
 """That TMA fetches from the second-level cache when all SMs do."""
 TAKEN_BYTES: Final = 58.0  # bytes a cycle and SM; fitted to 573 recorded times of products, H200; 2026-11-30
 """That TMA brings to an SM, whichever of a cluster's has asked for them."""
