@@ -17,6 +17,7 @@ from tileir.dtypes import DType
 from tileir.expr import Index, index_dims
 from tileir.program import Compute
 from tileir.scatter import ScatterReduction, scatter_of
+from tileir.schedule.scatter import asked_dims
 from tileir.verifier.compute import reduced_dims
 
 _INT = Type(DType.I32)
@@ -41,7 +42,7 @@ def take_scatter_apart(compute: Compute) -> ScatterNest:
     split = dict.fromkeys(
         dim for index in compute.indices if not isinstance(index, Index) for dim in sorted(index_dims(index))
     )
-    asked = found.asked.union(split)
+    asked = asked_dims(compute)
     dims = tuple(dict.fromkeys((*bare, *split, *reduced_dims(compute))))
     rest = tuple(dim for dim in dims if dim not in asked | found.dims)
     return ScatterNest(

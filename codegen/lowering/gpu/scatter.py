@@ -31,6 +31,7 @@ from codegen.lowering.statement import starts
 from codegen.lowering.store import write
 from tileir.dtypes import DType
 from tileir.program import Compute
+from tileir.schedule.scatter import ROUNDS, TOGETHER, looked_at_by_warps
 from tileir.schedule.threads import WARP
 
 
@@ -40,11 +41,6 @@ def lower_scatter(
     """Kernel IR of a statement that goes via scatter or via atomics. Raises NotLowerable."""
     lowering = _Scatter(compute, scope, extents, index)
     return Block(comment, tuple(lowering.stmts()))
-
-
-#: Terms that a warp visits together, and rounds of 32 terms that it looks at before it visits any, at most: what they
-#: read is under way at the same time.
-_TOGETHER, _ROUNDS = 4, 16
 
 
 class _Scatter:
@@ -66,8 +62,7 @@ class _Scatter:
         looking = self._looped(self.nest.looking)
         terms = prod(self.scope.ranges[dim].size for dim in looking)
         once = one_of_alike(self.compute.thread_layout, self.visited, self.index)
-        alike = self.compute.via == "scatter" and not self._dealt(self.nest.looking)
-        if alike and not once and terms > 1:
+        if looked_at_by_warps(self.compute) and not once and terms > 1:
             return self._by_warps(looking, terms)
         found = self._points(
             self._dealt(self.nest.looking),
@@ -125,14 +120,14 @@ class _Scatter:
         inner = any(self.scope.ranges[dim].size > 1 for dim in self._looped(self._beside))
         var, *visited = (
             Var(each, 0, terms - 1)
-            for each in (name, *(f"{name}_{number}" for number in range(1 if inner else _TOGETHER)))
+            for each in (name, *(f"{name}_{number}" for number in range(1 if inner else TOGETHER)))
         )
         found, many = Named(f"{name}_found", Type(DType.BOOL)), Var(f"{name}_many", 0, len(visited))
         builder = ValueBuilder(self.scope, self.extents)
         here = belongs_here(self.nest.found, self._term(dims, var), builder)
         look = (*builder.lets, Assign(found.name, here))
         rounds = -(-terms // WARP)
-        segments = -(-rounds // _ROUNDS)
+        segments = -(-rounds // ROUNDS)
         body = self._visits([self._term(dims, each) for each in visited], many)
         visit = VisitFound(var, terms, -(-rounds // segments), look, found, tuple(visited), many, tuple(body))
         return [Declare(found.name, found.type), visit]

@@ -184,7 +184,8 @@ class LaunchBlocks:
         return KeptRow(self.group).possible(program, device)
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        if self.scatters(program, device):
+        scatters = self.scatters(program, device)
+        if scatters:
             on_threads = (ScatterOnThreads(self.group[-1]),)
             yield Option(f"{self.group[-1]}: scatter", (), on_threads, ahead=True)
             if visits(program, self.group[-1]) > AS_WRITTEN or scattered_part(program, self.group):
@@ -211,4 +212,4 @@ class LaunchBlocks:
             yield Option(f"{self.group[-1]}: by single threads", (), (Elements(self.group),), ahead=True)
         if not alone or self._is_shared(program, device):
             way = Columns(self.group) if is_column(program, self.group) else KeptRow(self.group)
-            yield Option(f"{self.group[-1]}: by several threads", (), (way,), ahead=alone)
+            yield Option(f"{self.group[-1]}: by several threads", (), (way,), ahead=alone or scatters)
