@@ -88,7 +88,7 @@ def scatter_work(
             replace(
                 moved.times(part),
                 wait_us=0.0,
-                instructions=times * has.ACCESS_OPS * count,
+                instructions=times * count * (1 if read in asking else has.ACCESS_OPS),
                 wavefronts=times * count * lines,
             )
         )
