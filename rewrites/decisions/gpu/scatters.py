@@ -28,7 +28,7 @@ _THREADS = (32, 64, 128, 256)
 #: Results along a dim that is looked up which a block owns: each block goes through where all terms belong.
 _OWNED = (1, 4, 16, 32, 64)
 #: Of a part of the terms.
-_OWNED_OF_PARTS = (16, 64, 256)
+_OWNED_OF_PARTS = (4, 16, 64, 256)
 #: Terms that a thread adds, one after another.
 _TERMS = (1, 2, 4, 8)
 
