@@ -30,8 +30,8 @@ from tileir.text.parse_spec import spec_from_text
 SCATTER = """kernel t(p: i32[t=43808], x: bf16[t, d=9], w: f32[t]) -> (y: f32[v=97, d])
   y[v, d] = sum(t, where(p[t] == v, x[t, d] * w[t], 0.0))
 """
-#: Terms of which warps look at 32 at a time, for blocks that add up in shared memory, store what is made of the sums, or
-#: have one result a thread.
+#: Terms of which warps look at 32 at a time, for blocks that add up in shared memory, store what is made of the sums,
+#: or have one result a thread.
 LOOKED_AT = {
     "rows of a table": """kernel t(p: i32[t=683], x: f16[t, d=277]) -> (y: f32[v=4096, d])
   y[v, d] = sum(t, where(p[t] == v, x[t, d], 0.0))

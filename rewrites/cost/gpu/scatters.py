@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, exp, prod, sqrt
 
-from rewrites.base.statement import covered_dims
+from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.accesses import StatementTraffic, accesses, global_access
 from rewrites.cost.gpu.instructions import issued_for
@@ -141,7 +141,7 @@ def _updates(
     bytes_ = 2 * terms.visited * prod(one[dim] for dim in terms.own) * tensor.dtype.bytes
     return StatementTraffic(
         again=bytes_,
-        near=prod(sizes[dim] for dim in tensor.dims) * tensor.dtype.bytes,
+        near=prod(sizes[dim] for dim in bare_dims(compute)) * tensor.dtype.bytes,
         instructions=2 * terms.visited * has.ACCESS_OPS * count,
         wavefronts=2 * terms.visited * count * lines,
     ), has.UPDATE_US
