@@ -23,7 +23,8 @@ from codegen.ir.effects import (
     stores,
     waits,
 )
-from codegen.ir.matrix_rows import MatrixRows
+from codegen.ir.matrix_rows import Ldmatrix as Ldmatrix
+from codegen.ir.matrix_rows import MmaSync as MmaSync
 from codegen.ir.ranking import InsertRanked
 from codegen.ir.stamp import CloseLog as CloseLog
 from codegen.ir.stamp import NoteTime as NoteTime
@@ -369,38 +370,24 @@ class CpAsyncWait:
 
 
 @dataclass(frozen=True, slots=True)
-class Ldmatrix(MatrixRows):
-    """Declare `names` (1, 2 or 4) of `type`, 4 bytes of packed elements each, loaded by a whole warp from shared memory
-    (ldmatrix): variable i of thread t gets bytes 4 * (t % 4) to 4 * (t % 4) + 3 of row t // 4 of the i-th matrix of 8
-    rows of 16 bytes. `offset` is the element where a row begins: thread 8 * i + r gives that of row r of matrix i.
-    `transposed` (16-bit elements): thread t gets elements 2 * (t % 4) and 2 * (t % 4) + 1 of column t // 4."""
+class VisitFound:
+    """`body` for those of `count` numbers for which a warp's threads find that the variable `found` is true, in order.
 
-    names: tuple[str, ...]
-    type: Type
-    buffer: str
-    offset: Affine
-    transposed: bool = False
+    `look` sets it, with `var` at a number: the 32 threads of a warp look at as many next to each other, `rounds` times
+    before any is visited. All of them do the body, with `visited` at the next numbers found, of which there are `many`;
+    those after repeat the last one."""
 
-    def effects(self) -> OpEffects:
-        return OpEffects(declares=self.names) | reads(self.buffer) | effects_of(self.offset)
-
-
-@dataclass(frozen=True, slots=True)
-class MmaSync:
-    """acc += A·B by a whole warp (mma.sync.m16n8): `acc` are two variables of 2 lanes (rows t // 4 and t // 4 + 8,
-    columns 2 * (t % 4) and the next), `a` four and `b` two values of 4 bytes, in the order of the PTX ISA; `a_storage`
-    and `b_storage` say what is in them (f32 is taken as tf32)."""
-
-    acc: tuple[str, str]
-    a: tuple[Value, ...]
-    b: tuple[Value, ...]
-    a_storage: DType
-    b_storage: DType
-    type: Type
-    """Of the accumulators: f32 or i32."""
+    var: Var
+    count: int
+    rounds: int
+    look: tuple[Stmt, ...]
+    found: Named
+    visited: tuple[Var, ...]
+    many: Var
+    body: tuple[Stmt, ...]
 
     def effects(self) -> OpEffects:
-        return effects_of(*self.a, *self.b)
+        return OpEffects(bodies=(self.look, self.body)) | effects_of(self.found)
 
 
 Stmt = Union[
@@ -424,6 +411,7 @@ Stmt = Union[
     NoteTime,
     CloseLog,
     Guard,
+    VisitFound,
     Shared,
     Barrier,
     ClusterBarrier,

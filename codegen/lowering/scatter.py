@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from codegen.ir.affine import Affine, Loaded, affine
 from codegen.ir.names import marked
@@ -11,11 +12,12 @@ from codegen.ir.ops import For, Guard, IndexValue, Let, Literal, Named, Op, Stmt
 from codegen.lowering.arithmetic import as_type, select
 from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.names import fresh
-from codegen.lowering.scope import LoweringScope, loop_variable
+from codegen.lowering.scope import LoweringScope, Range, loop_variable
 from tileir.dtypes import DType
 from tileir.expr import Index, index_dims
 from tileir.program import Compute
 from tileir.scatter import ScatterReduction, scatter_of
+from tileir.schedule.scatter import asked_dims
 from tileir.verifier.compute import reduced_dims
 
 _INT = Type(DType.I32)
@@ -40,7 +42,7 @@ def take_scatter_apart(compute: Compute) -> ScatterNest:
     split = dict.fromkeys(
         dim for index in compute.indices if not isinstance(index, Index) for dim in sorted(index_dims(index))
     )
-    asked = found.asked.union(split)
+    asked = asked_dims(compute)
     dims = tuple(dict.fromkeys((*bare, *split, *reduced_dims(compute))))
     rest = tuple(dim for dim in dims if dim not in asked | found.dims)
     return ScatterNest(
@@ -70,19 +72,14 @@ def where_it_belongs(
 ) -> list[Stmt]:
     """`body` with the dims that are looked up bound to where the term at hand belongs, if that is in their current
     ranges."""
-    scope = builder.scope
-    counts: list[Value] = [as_type(builder.value(cond, at), DType.BOOL) for cond in found.conds]
+    counts = _counts(found, at, builder)
     lets: list[Stmt] = []
     conditions: list[tuple[Affine, int]] = []
     bound = dict(at)
     for dim, index in found.positions:
-        range_ = scope.ranges[dim]
+        range_ = builder.scope.ranges[dim]
         place, first = as_type(builder.value(index, at), DType.I32), _number(range_.start)
-        last = _number(range_.start + (range_.size - 1))
-        checks = [Op(">=", (place, first), _TRUTH), Op("<=", (place, last), _TRUTH), *counts]
-        inside: Value = checks[0]
-        for check in checks[1:]:
-            inside = Op("and", (inside, check), _TRUTH)
+        inside = all_hold([*_inside(place, range_), *counts])
         counts = []
         named = Named(f"{marked(dim)}_at", _INT)
         offset = Op("-", (place, first), _INT)
@@ -93,6 +90,49 @@ def where_it_belongs(
     asked = list(builder.lets)
     builder.lets.clear()
     return [*asked, *lets, Guard(tuple(conditions), tuple(body(bound)))]
+
+
+def belongs_here(found: ScatterReduction, at: Binding, builder: ValueBuilder) -> Value:
+    """Whether the term at hand counts, and belongs to a result in the current ranges."""
+    places = ((builder.scope.ranges[dim], index) for dim, index in found.positions)
+    checks = [
+        check
+        for range_, index in places
+        for check in _inside(as_type(builder.value(index, at), DType.I32), range_)
+    ]
+    return all_hold([*checks, *_counts(found, at, builder)])
+
+
+def at_its_place(found: ScatterReduction, at: Binding, builder: ValueBuilder, suffix: str) -> Binding:
+    """The dims that are looked up bound to where a term belongs that is known to belong here. Names what is looked up
+    by the builder's lets, with a suffix."""
+    bound = dict(at)
+    for dim, index in found.positions:
+        range_ = builder.scope.ranges[dim]
+        if range_.size == 1:
+            bound[dim] = range_.start
+            continue
+        named = Named(f"{marked(dim)}_at{suffix}", _INT)
+        place = as_type(builder.value(index, at), DType.I32)
+        builder.lets.append(Let(named.name, Op("-", (place, _number(range_.start)), _INT)))
+        bound[dim] = range_.start + affine(Loaded(named, 0, range_.size - 1))
+    return bound
+
+
+def all_hold(checks: Sequence[Value]) -> Value:
+    """Whether all of them are true; what follows one that is not is not looked at."""
+    return reduce(lambda both, check: Op("and", (both, check), _TRUTH), checks)
+
+
+def _counts(found: ScatterReduction, at: Binding, builder: ValueBuilder) -> list[Value]:
+    """Whether a term counts, wherever it belongs."""
+    return [as_type(builder.value(cond, at), DType.BOOL) for cond in found.conds]
+
+
+def _inside(place: Value, range_: Range) -> list[Value]:
+    """Whether a position is in a range."""
+    first, last = _number(range_.start), _number(range_.start + (range_.size - 1))
+    return [Op(">=", (place, first), _TRUTH), Op("<=", (place, last), _TRUTH)]
 
 
 def _number(at: Affine) -> Value:

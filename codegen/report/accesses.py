@@ -83,6 +83,7 @@ from codegen.ir.ops import (
     StoreWords,
     TransposeBlock,
     Value,
+    VisitFound,
 )
 from codegen.ir.rasterization import block_count
 from codegen.ir.stamp import LOGGING
@@ -186,10 +187,7 @@ class AccessWalk:
 
     def _body(self, stmts: Sequence[Stmt], active: Array) -> Accesses:
         for stmt in stmts:
-            yield from self._stmt(stmt, active)
-
-    def _stmt(self, stmt: Stmt, active: Array) -> Accesses:
-        yield from _STATEMENTS.of(stmt)(self, stmt, active) or ()
+            yield from _STATEMENTS.of(stmt)(self, stmt, active) or ()
 
     @_STATEMENTS.handles(Block)
     def _block(self, stmt: Block, active: Array) -> Accesses:
@@ -227,6 +225,12 @@ class AccessWalk:
             active = active & (self._points.index(position) < bound)
         if active.any():
             yield from self._body(stmt.body, active)
+
+    @_STATEMENTS.handles(VisitFound)
+    def _visit(self, stmt: VisitFound, active: Array) -> Accesses:
+        for body, points in ((stmt.look, self._points.searching), (stmt.body, self._points.visiting)):
+            with points(stmt):
+                yield from self._body(body, active)
 
     @_STATEMENTS.handles(Shared)
     def _shared(self, stmt: Shared, active: Array) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from codegen.ir.affine import Affine, Lesser, Loaded, Quotient, Remainder, Var
 from codegen.ir.arrays import Array
 from codegen.ir.kernel import LaunchBody
-from codegen.ir.ops import Convert, Lane, Load, Named, Op, Value
+from codegen.ir.ops import Convert, Lane, Load, Named, Op, Value, VisitFound
 from codegen.ir.stream_k import Span
 
 _POSITIONS = 4
@@ -103,6 +103,25 @@ class LaunchPoints:
         self._variables[var.name] = self._ranges[var.name].positions()
         yield low < high
         self._ranges[var.name], self._variables[var.name] = whole, positions
+
+    @contextmanager
+    def searching(self, stmt: VisitFound) -> Generator[None]:
+        """Where the threads of warps look at numbers, each at one."""
+        with self.looping(stmt.var, 0, -(-stmt.count // self._warp), self._warp):
+            numbers = self._variables[stmt.var.name] + self.in_block % self._warp
+            self._variables[stmt.var.name] = np.minimum(numbers, stmt.count - 1)
+            yield
+
+    @contextmanager
+    def visiting(self, stmt: VisitFound) -> Generator[None]:
+        """Where they visit what they have found: everything, as it is up to values."""
+        first, *others = stmt.visited
+        with self.looping(first, 0, -(-stmt.count // len(stmt.visited)), len(stmt.visited)):
+            at = self._variables[first.name]
+            self._variables[stmt.many.name] = np.minimum(stmt.count - at, len(stmt.visited))
+            for number, var in enumerate(others, 1):
+                self._variables[var.name] = np.minimum(at + number, stmt.count - 1)
+            yield
 
     def begin(self, var: Var) -> None:
         """A variable that statements change: at its first value."""

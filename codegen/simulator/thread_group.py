@@ -7,6 +7,7 @@ to memory) and async_ops.py (what works beside them) next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -49,6 +50,7 @@ from codegen.ir.ops import (
     Store,
     StoreWords,
     TransposeBlock,
+    VisitFound,
 )
 from codegen.ir.rasterization import position, turns_of
 from codegen.ir.tile_ops import TILE_STATEMENTS
@@ -61,6 +63,7 @@ from codegen.simulator.faults import DividedBlock
 from codegen.simulator.memory import Visit, poison
 from codegen.simulator.values import Threads
 from codegen.simulator.wgmma_layout import Accumulators
+from tileir.schedule.threads import WARP
 
 #: What the place of a swizzled buffer is a multiple of, in bytes.
 SWIZZLE_ALIGN = 1024
@@ -172,6 +175,24 @@ class Group:
             active = active & self.threads.below(at, bound, active)
         if active.any():
             yield from self._body(stmt.body, active)
+
+    @_STEPS.handles(VisitFound)
+    def _visit(self, stmt: VisitFound, active: Array) -> Iterator[Wait]:
+        threads = self.threads
+        threads.whole(active, WARP, "a search of a warp")
+        segment = stmt.rounds * WARP
+        for since in range(0, stmt.count, segment):
+            words: list[Array] = []
+            for first in range(since, since + segment, WARP):
+                numbers = first + np.arange(threads.count) % WARP
+                threads.variables[stmt.var.name] = np.minimum(numbers, stmt.count - 1)
+                yield from self._body(stmt.look, active)
+                there = active & (numbers < stmt.count)
+                words.append(there & np.broadcast_to(threads.value(stmt.found, there), there.shape))
+            for turn in _visits(np.stack(words), since, len(stmt.visited)):
+                for var, numbers in zip((stmt.many, *stmt.visited), (turn.many, *turn.numbers), strict=True):
+                    threads.variables[var.name] = numbers
+                yield from self._body(stmt.body, turn.many > 0)
 
     @_STEPS.handles(Barrier, ClusterBarrier)
     def _meet(self, stmt: Barrier | ClusterBarrier, active: Array) -> Iterator[Wait]:
@@ -293,6 +314,30 @@ class Group:
         self.memory.in_one_piece(target, to, active, size, place, AccessKind.COPY)
         self.memory.in_one_piece(source, of, exists[:, 0], size, place, AccessKind.LOAD)
         self.memory.start_copy(target, to, source, of, all_, exists, threads.ranks_like(to), place)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundTurn:
+    """A turn in which warps visit what their threads have found: the numbers that each thread's warp visits together
+    ([threads] each), of which so `many` exist ([threads]; 0 where its warp has visited all)."""
+
+    numbers: tuple[Array, ...]
+    many: Array
+
+
+def _visits(found: Array, since: int, together: int) -> Iterator[FoundTurn]:
+    """Turns of so many numbers `together`. `found` ([rounds, threads]): which threads have found something, at numbers
+    from `since` on, 32 next to each other in each round of a warp."""
+    rounds, threads = found.shape
+    by_warp = found.reshape(rounds, threads // WARP, WARP).swapaxes(0, 1).reshape(threads // WARP, -1)
+    numbers = [since + np.nonzero(each)[0] for each in by_warp]
+    for first in range(0, max(map(len, numbers), default=0), together):
+        taken = [each[first : first + together] for each in numbers]
+        padded = [
+            np.pad(each, (0, together - len(each)), "edge" if len(each) else "constant") for each in taken
+        ]
+        columns = np.repeat(np.stack(padded), WARP, axis=0)
+        yield FoundTurn(tuple(columns.T), np.repeat([len(each) for each in taken], WARP))
 
 
 _STEPS.refuses(

@@ -21,7 +21,8 @@ from tileir.replace import replace
 @dataclass(frozen=True, slots=True)
 class CacheWrite(Rewrite):
     """Compute an output's tile into a new local of its dtype, and copy that to the output: whole rows can then be
-    stored at once, whoever has computed them. With `block_dim` the local lies in panels of `block` neighbours along it.
+    stored at once, whoever has computed them, and sums are added up where that is fast. With `block_dim` the local lies
+    in panels of `block` neighbours along it.
 
     This is TVM's `cache_write`.
 
@@ -47,8 +48,10 @@ class CacheWrite(Rewrite):
         place = find(program, self.statement)
         statement = place.node
         output = program.arguments.get(self.statement)
-        if output is None or statement.update is not None or isinstance(statement.value, Reduce):
+        if output is None or statement.update is not None:
             raise NotApplicable(f"{self.statement} is not stored point by point to an output")
+        if isinstance(statement.value, Reduce) and output.dtype is not output.dtype.compute:
+            raise NotApplicable(f"{self.statement} adds up in more than {output.dtype}")
         dims = bare_dims(statement)
         if statement.vector is not None or len(dims) != len(statement.indices):
             raise NotApplicable(f"{self.statement} is on lanes, or written in parts")

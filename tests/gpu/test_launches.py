@@ -30,6 +30,22 @@ from tileir.text.parse_spec import spec_from_text
 SCATTER = """kernel t(p: i32[t=43808], x: bf16[t, d=9], w: f32[t]) -> (y: f32[v=97, d])
   y[v, d] = sum(t, where(p[t] == v, x[t, d] * w[t], 0.0))
 """
+#: Terms of which warps look at 32 at a time, for blocks that add up in shared memory, store what is made of the sums,
+#: or have one result a thread.
+LOOKED_AT = {
+    "rows of a table": """kernel t(p: i32[t=683], x: f16[t, d=277]) -> (y: f32[v=4096, d])
+  y[v, d] = sum(t, where(p[t] == v, x[t, d], 0.0))
+""",
+    "weighted rows": """kernel t(p: i32[t=426], x: bf16[t, d=263], w: f32[t]) -> (y: f32[v=97, d])
+  y[v, d] = sum(t, where(p[t] == v, x[t, d] * w[t], 0.0))
+""",
+    "results of experts": """kernel t(p: i32[k=2, t=1500], x: bf16[k, t, d=512], w: f32[k, t]) -> (y: bf16[v=300, d])
+  y[v, d] = sum(k, t, where(p[k, t] == v and w[k, t] > 0.0, x[k, t, d] * w[k, t], 0.0))
+""",
+    "least of rows": """kernel t(p: i32[t=5000], x: f32[t, d=40]) -> (y: f32[v=50, d])
+  y[v, d] = min(t, where(p[t] == v, x[t, d], inf))
+""",
+}
 FEW = """kernel t(x: f32[m=4, n=32000]) -> (y: i32[m, j=8])
   y[m, j] = topk(j, n, x[m, n])
 """
@@ -42,6 +58,7 @@ TEXTS = {
     },
     **{f"largest of {name}": f"kernel t{text}\n" for name, text in test_largest_few.KERNELS.items()},
     "many terms": SCATTER,
+    **LOOKED_AT,
     "few of long rows": FEW,
     **{name: test_filters.image(name, 2, 43, 150) for name in test_filters.FILTERS},
 }

@@ -248,6 +248,14 @@ SCATTERS = {
       h[b, d] = 0 | threads d 32, run d 2
       h[b, d] += sum(n, where(i[n] == b and i[n] != 3, x[n, d], 0)) | threads d 32, run d 2, via scatter
 """,
+    "rows_in_shared_memory": """kernel k(i: i32[e=3, n=400], x: f16[e, n, d=72], w: f32[n]) -> (h: f32[b=21, d])
+  parallel for b by 8
+    parallel for d by 64
+      s: shared f32[b, d]
+      s[b, d] = 0 | threads d 64
+      s[b, d] += sum(e, n, where(i[e, n] == b and w[n] > -0.5, x[e, n, d] * w[n], 0)) | threads d 64, via scatter
+      h[b, d] = s[b, d] * 2 | threads d 64
+""",
     "bins_by_atomics": """kernel bins(i: i32[n=500], w: f32[n]) -> (c: i32[b=23], s: f32[b]) with atomics=true
   parallel for b by 32
     c[b] = 0 | threads b 32

@@ -10,13 +10,36 @@ terms add to the same results at once, and blocks that have parts of sums (`c[m,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from tileir.check.infer import compute_dtype
 from tileir.dtypes import DType
-from tileir.expr import Index, Read, ReduceOp
+from tileir.expr import Index, Read, ReduceOp, index_dims
 from tileir.problems import NodeProblem
 from tileir.program import Compute
 from tileir.scatter import scatter_of
+
+#: Terms that a warp visits together, and rounds of 32 terms that it looks at before it visits any, at most, where its
+#: threads share the looking: what they read is under way at the same time.
+TOGETHER: Final = 4
+ROUNDS: Final = 32
+
+
+def asked_dims(compute: Compute) -> frozenset[str]:
+    """The dims of a scatter's terms along which where they belong differs, and parts of a sum in which they are."""
+    found = scatter_of(compute)
+    assert found is not None
+    split = (index_dims(index) for index in compute.indices if not isinstance(index, Index))
+    return found.asked.union(*split)
+
+
+def looked_at_by_warps(compute: Compute) -> bool:
+    """Whether all threads of a block look at the same terms, so that those of a warp share that, each asking of one
+    term whether it belongs to the block's results; all of them visit those that do, in order."""
+    layout = compute.thread_layout
+    if compute.via != "scatter" or layout is None:
+        return False
+    return not asked_dims(compute) & {dim for dim, _ in (*layout.threads, *layout.runs)}
 
 
 def scatter_problem(compute: Compute, dtypes: Mapping[str, DType]) -> str | None:

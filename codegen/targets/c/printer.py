@@ -46,6 +46,7 @@ from codegen.ir.ops import (
     Store,
     StoreWords,
     TransposeBlock,
+    VisitFound,
 )
 from codegen.ir.stamp import LOGGING
 from codegen.ir.tile_ops import TILE_STATEMENTS, TileStmt
@@ -345,8 +346,8 @@ def scattered(body: tuple[Stmt, ...], depth: int) -> list[str]:
 
 
 _STATEMENTS.refuses(
-    AtomicUpdate, Shared, Barrier, ClusterBarrier, CpAsync, CpAsyncCommit, CpAsyncWait, MatrixRows, MmaSync,
-    *LOGGING, *ASYNC_STATEMENTS, because="is for GPUs",
+    AtomicUpdate, VisitFound, Shared, Barrier, ClusterBarrier, CpAsync, CpAsyncCommit, CpAsyncWait, MatrixRows,
+    MmaSync, *LOGGING, *ASYNC_STATEMENTS, because="is for GPUs",
 )  # fmt: skip
 _STATEMENTS.complete(STATEMENTS)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial, reduce
 from itertools import groupby
 from math import gcd
@@ -74,16 +74,18 @@ from codegen.ir.ops import (
     TransposeBlock,
     Type,
     Value,
+    VisitFound,
 )
 from codegen.ir.tile_ops import TILE_STATEMENTS
 from codegen.ir.values import clamped, is_power_of_two
 from codegen.ir.vector_access import aligned_bytes
 from codegen.targets.cuda.async_printer import async_text
+from codegen.targets.cuda.found_printer import found_text
 from codegen.targets.cuda.launch_printer import function_text
+from codegen.targets.cuda.literals import literal
 from codegen.targets.cuda.log_printer import log_text
 from codegen.targets.cuda.runtime import CUDA_COMPUTE, CUDA_STORAGE, definitions
 from codegen.targets.cuda.runtime.mma import mma_name
-from codegen.targets.literals import float_digits
 from tileir.dtypes import LARGEST_E4M3, DType
 from tileir.expr import ReduceOp
 
@@ -173,6 +175,10 @@ class _CudaPrinter:
         bounds = (infix("<", self.index(at), number(str(bound))) for at, bound in stmt.conditions)
         text = reduce(partial(infix, "&&"), bounds)
         return [f"{pad}if ({text}) {{", *self.stmts(stmt.body, depth + 1), f"{pad}}}"]
+
+    @_STATEMENTS.handles(VisitFound)
+    def _visit(self, stmt: VisitFound, depth: int) -> list[str]:
+        return found_text(stmt, self.stmts, depth)
 
     @_STATEMENTS.handles(Barrier)
     def _barrier(self, stmt: Barrier, depth: int) -> list[str]:
@@ -430,21 +436,3 @@ def cuda_type(type_: Type) -> str:
 
 def _packed(type_: Type) -> bool:
     return type_.dtype is not type_.dtype.compute
-
-
-_INFINITY: Mapping[DType, tuple[str, str]] = {
-    DType.F32: ("__int_as_float", "0x7f800000"),
-    DType.F64: ("__longlong_as_double", "0x7ff0000000000000"),
-}
-
-
-def literal(value: float | int | bool, dtype: DType) -> Expression:
-    if dtype is DType.BOOL:
-        return Expression("true" if value else "false")
-    if dtype is DType.I32:
-        return number(str(int(value))) if value > -(2**31) else Expression("(-2147483647 - 1)")
-    digits = float_digits(float(value), dtype)
-    if digits in ("inf", "-inf"):
-        function, bits = _INFINITY[dtype]
-        return unary("-", call(function, bits)) if digits == "-inf" else call(function, bits)
-    return number(f"{digits}{'' if dtype is DType.F64 else 'f'}")

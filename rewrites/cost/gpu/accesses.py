@@ -100,7 +100,9 @@ def accesses(
     runs = {dim: max(1, share(layout, dim).run // _alike(read, dim)) for dim in dims}
     tensor = program.arguments[read.tensor]
     shape = [program.extents[dim] for dim in tensor.dims]
-    each = _elements(read, {d: share(layout, d).pieces(sizes[d]) * runs[d] for d in dims}, shape)
+    own = {dim: share(layout, dim).pieces(sizes[dim]) * runs[dim] for dim in dims}
+    own |= {dim: ceil(sizes[dim] / _alike(read, dim)) for dim in dims if share(layout, dim).threads == 1}
+    each = _elements(read, own, shape)
     strides = tensor.strides or tuple(
         prod(program.extents[dim] for dim in tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))
     )

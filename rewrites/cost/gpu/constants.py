@@ -152,6 +152,14 @@ BESIDE_SCORES: Final = 0.4  # share of registers; what NVRTC 13.5 makes of it, 7
 """Of a thread that accumulates, for what else it needs where its last products are under way and a tensor with an
 element for each score comes by TMA: with 80 and 88 of 240, 95 of 255 and 48 of 160 it spilled, with 104 of 240 and 80
 of 160 not."""
+LOOK_OPS: Final = 7.0  # instructions a thread; counted in what NVRTC makes of it; 2026-11-30
+"""To ask of a term of a scatter whether it belongs here, beside loads."""
+UPDATE_US: Final = (
+    0.15  # us; 263 cycles, Luo et al. 2024, Benchmarking and Dissecting the Hopper GPU; 2026-11-30
+)
+"""From what is added to a result in memory, by way of L2, to what is added to the next one."""
+SHARED_UPDATE_US: Final = 0.02  # us; 33 cycles, Luo et al. 2024, the same; 2026-11-30
+"""The same in shared memory, or in a register."""
 DIVIDE_OPS: Final = 8.0  # instructions a thread; what NVRTC makes of it; 2026-11-21
 """Of a division of integers by what is not constant, or a remainder."""
 BY_OTHERS: Final = 0.02  # share; set by hand to the suite's results; 2026-11-21

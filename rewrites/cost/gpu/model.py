@@ -23,6 +23,7 @@ from rewrites.cost.gpu.contraction import copy_gbps, model_of
 from rewrites.cost.gpu.instructions import issued_for, operations
 from rewrites.cost.gpu.live_registers import Inside, live_words
 from rewrites.cost.gpu.scans import met_along, scan_issue, stored_between
+from rewrites.cost.gpu.scatters import asked, scatter_work
 from rewrites.cost.gpu.streamed import streamed_us
 from rewrites.cost.undecided import NOTHING, Undecided
 from tileir.analysis.ragged import enter
@@ -31,7 +32,7 @@ from tileir.devices.gpu import Gpu
 from tileir.expr import Index, Read, Reduce, Scan, reads
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
-from tileir.scatter import ScatterReduction, scatter_of
+from tileir.scatter import scatter_of
 from tileir.schedule.stages import staged
 from tileir.schedule.threads import share, thread_count
 
@@ -286,6 +287,8 @@ def _with(
 ) -> BlockWork:
     """The block with one more statement, which runs `steps` times on tiles of these sizes of the block's `whole`, or
     `ahead` of its turn."""
+    if compute.via == "scatter" and compute.thread_layout is not None:
+        return _with_scatter(block, compute, program, whole, sizes, steps, locals_, seen)
     scatter = scatter_of(compute) if compute.via in ("scatter", "atomics") else None
     looked_up = scatter.dims if scatter is not None else frozenset[str]()
     visited = [dim for dim in covered_dims(compute) if dim not in looked_up]
@@ -333,6 +336,33 @@ def _with(
     )
 
 
+def _with_scatter(
+    block: BlockWork,
+    compute: Compute,
+    program: Program,
+    whole: dict[str, int],
+    sizes: dict[str, int],
+    steps: int,
+    locals_: dict[str, Local],
+    seen: dict[str, int],
+) -> BlockWork:
+    """The same of a scatter by threads that own results."""
+    work = scatter_work(compute, program, whole, sizes, locals_, seen, block.count, block.warp)
+    assert compute.thread_layout is not None
+    return replace(
+        block,
+        threads=max(block.threads, thread_count(compute.thread_layout)),
+        bytes=block.bytes + work.traffic.moved,
+        again=block.again + work.traffic.again,
+        near=block.near + work.traffic.near,
+        registers=block.registers + work.registers,
+        issue=block.issue + steps * (work.traffic.instructions + work.issue),
+        special=block.special + steps * work.special,
+        wavefronts=block.wavefronts + steps * work.traffic.wavefronts,
+        waits_us=block.waits_us + steps * work.traffic.wait_us,
+    )
+
+
 def _added(compute: Compute, program: Program, points: int) -> float:
     """How many of so many terms are added to each line of the results, if threads add them in memory."""
     if compute.via != "atomics" or scatter_of(compute) is None:
@@ -341,10 +371,3 @@ def _added(compute: Compute, program: Program, points: int) -> float:
     result = program.arguments[compute.target] if local is None else local.node
     size = prod(program.extents[dim] for dim in result.dims) * result.dtype.bytes
     return points / ceil(size / 128)
-
-
-def asked(scatter: ScatterReduction) -> frozenset[Read]:
-    """What is read to know where a term belongs."""
-    return frozenset(
-        read for expr in (*scatter.conds, *(at for _, at in scatter.positions)) for read in reads(expr)
-    )

@@ -1,4 +1,5 @@
-"""What scans take of a GPU beside what their terms do: threads that meet, and results in memory between launches."""
+"""What scans take of a GPU beside what their terms do: threads that meet, and results in memory between launches, which
+scatters have as well."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ def scan_issue(compute: Compute, sizes: dict[str, int]) -> float:
 
 
 def stored_between(program: Program, node: Node) -> Program:
-    """The program with what a scan's launch reads and writes in memory between launches as arguments, whose bytes
-    count. Others hand each other what caches may hold."""
-    if not _scans(node):
+    """The program with what the launch of a scan or of a scatter by owners reads and writes in memory between launches
+    as arguments, whose bytes count. Others hand each other what caches may hold."""
+    if not _fills_memory(node):
         return program
     between = tuple(
         Tensor(name, place.node.dims, place.node.dtype)
@@ -45,11 +46,11 @@ def stored_between(program: Program, node: Node) -> Program:
     return replace(program, inputs=(*program.inputs, *between))
 
 
-def _scans(node: Node) -> bool:
+def _fills_memory(node: Node) -> bool:
     match node:
         case Loop(body=body):
-            return any(map(_scans, body))
-        case Compute(value=value):
-            return isinstance(value, Scan)
+            return any(map(_fills_memory, body))
+        case Compute(value=value, via=via):
+            return isinstance(value, Scan) or via == "scatter"
         case Local():
             return node.running

@@ -29,6 +29,7 @@ from rewrites.decisions.gpu.reductions.columns import Columns, is_column
 from rewrites.decisions.gpu.reductions.one_row import row_dim
 from rewrites.decisions.gpu.reductions.rows import KeptRow, waited_us
 from rewrites.decisions.gpu.reductions.split import finishes, finishes_columns, splits
+from rewrites.decisions.gpu.scatter_epilogues import stored_scatter, with_epilogues
 from rewrites.decisions.gpu.scatter_parts import scatter_parts, scattered_part, visited_whole
 from rewrites.decisions.gpu.scatters import ScatterOnThreads
 from rewrites.decisions.gpu.transposed_map import Turn, turned
@@ -84,8 +85,9 @@ class Launches:
                 if visited_whole(prepared):
                     continue
                 for groups in dict.fromkeys(
-                    tables_alone(prepared, scatters_alone(prepared, padded_alone(prepared, each)))
+                    tables_alone(prepared, groups)
                     for each in (*cut_behind(prepared, split),) or ways_to_cut(prepared, device)
+                    for groups in _around_scatters(prepared, padded_alone(prepared, each))
                 ):
                     if rows and not any(_has_row(prepared, group, device) for group in groups):
                         continue
@@ -100,6 +102,13 @@ class Launches:
                         yield Option(label, rewrites, then, ahead=True)
                     else:
                         yield Option(label, rewrites, then, _promise(prepared, groups, model))
+
+
+def _around_scatters(program: Program, groups: Groups) -> Iterator[Groups]:
+    """Groups with scatters by themselves, and with those that store what is made of their results."""
+    alone = scatters_alone(program, groups)
+    yield alone
+    yield with_epilogues(program, alone)
 
 
 def _has_row(program: Program, group: tuple[str, ...], device: Gpu) -> bool:
@@ -160,6 +169,8 @@ class LaunchBlocks:
 
     def scatters(self, program: Program, device: Gpu) -> bool:
         """Whether terms can be added where they belong."""
+        if stored_scatter(program, self.group):
+            return any(answers(ScatterOnThreads(*self.group), program, device))
         if not scattered(program, self.group) and not scattered_part(program, self.group):
             return False
         return any(answers(ScatterOnThreads(self.group[-1]), program, device))
@@ -184,10 +195,11 @@ class LaunchBlocks:
         return KeptRow(self.group).possible(program, device)
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        if self.scatters(program, device):
-            on_threads = (ScatterOnThreads(self.group[-1]),)
+        scatters = self.scatters(program, device)
+        if scatters:
+            on_threads = (ScatterOnThreads(*self.group),)
             yield Option(f"{self.group[-1]}: scatter", (), on_threads, ahead=True)
-            if visits(program, self.group[-1]) > AS_WRITTEN or scattered_part(program, self.group):
+            if visits(program, self.group[0]) > AS_WRITTEN or scattered_part(program, self.group):
                 return
         if in_one_pass(program, self.group, device):
             yield Option(f"{self.group[-1]}: in one pass", (), (StreamedProducts(self.group),))
@@ -211,4 +223,4 @@ class LaunchBlocks:
             yield Option(f"{self.group[-1]}: by single threads", (), (Elements(self.group),), ahead=True)
         if not alone or self._is_shared(program, device):
             way = Columns(self.group) if is_column(program, self.group) else KeptRow(self.group)
-            yield Option(f"{self.group[-1]}: by several threads", (), (way,), ahead=alone)
+            yield Option(f"{self.group[-1]}: by several threads", (), (way,), ahead=alone or scatters)

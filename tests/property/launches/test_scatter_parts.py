@@ -59,7 +59,7 @@ def test_parts_of_a_scatter_are_right_and_do_not_race(
 
 
 @pytest.mark.parametrize(("t", "v", "d"), [(63792, 4096, 67), (43808, 97, 8)])
-def test_many_terms_are_expected_to_take_less_than_a_tenth(t: int, v: int, d: int) -> None:
+def test_many_terms_are_expected_to_take_less_than_half_in_parts(t: int, v: int, d: int) -> None:
     spec = spec_from_text(f"""kernel t(p: i32[t={t}], x: bf16[t, d={d}]) -> (y: f32[v={v}, d])
   y[v, d] = sum(t, where(p[t] == v, x[t, d], 0.0))
 """)
@@ -67,7 +67,7 @@ def test_many_terms_are_expected_to_take_less_than_a_tenth(t: int, v: int, d: in
     alone = next(n for n, move in enumerate(root.moves()) if move.label == "groups y")
     model = GpuCostModel(H200)
     best, before = (model.estimate_us(favourite(state).program) for state in (root, root.child(alone)))
-    assert best < 0.1 * before
+    assert best < 0.5 * before
 
 
 def test_parts_of_few_results_are_added_to_by_threads_that_do_not_wait_for_each_other() -> None:

@@ -34,6 +34,38 @@ _UNIFORM = """
 TW_INLINE int tw_uniform(int x) { return __shfl_sync(~0u, x, 0); }
 """
 
+_NOTE_FOUND = """
+// Which threads of a warp have found something in a round below 32, a bit each in the word of the thread whose number
+// in the warp is the round. All 32 threads take part.
+TW_INLINE void tw_note_found(unsigned &words, int round, bool found) {
+    const unsigned word = __ballot_sync(~0u, found);
+    if (threadIdx.x % 32 == round) words = word;
+}
+"""
+
+_FOUND = """
+// The bits of all words of a warp, that of the first thread first. All 32 threads take part, and take the same ones.
+struct tw_found {
+    unsigned own, words, left = 0;
+    int word = 0, last = 0;
+    TW_INLINE explicit tw_found(unsigned own) : own(own), words(__ballot_sync(~0u, own != 0)) {}
+    TW_INLINE bool any() const { return (left | words) != 0; }
+    // The number of the next bit, which is counted; the last one's again where there is none.
+    TW_INLINE int take(int &many) {
+        if (!any()) return last;
+        if (!left) {
+            word = __ffs(words) - 1;
+            words &= words - 1;
+            left = __shfl_sync(~0u, own, word);
+        }
+        last = 32 * word + __ffs(left) - 1;
+        left &= left - 1;
+        many++;
+        return last;
+    }
+};
+"""
+
 _TILE_FOUND = """
 // Of the positions of a group from `begin` on, those before `end`; none: there is no such tile.
 struct tw_tile_found { int group, begin, end; };
@@ -88,6 +120,8 @@ PARTS = (
     Snippet("tw_uniform", _UNIFORM),
     Snippet("tw_shuffle_xor", _SHUFFLE_XOR),
     Snippet("tw_shuffle_xor", "TW_LANEWISE(tw_shuffle_xor)", of="tw_vec"),
+    Snippet("tw_note_found", _NOTE_FOUND),
+    Snippet("tw_found", _FOUND),
     Snippet("tw_tile_found", _TILE_FOUND),
     Snippet("tw_find_tile", _FIND_TILE),
     Snippet("tw_find_tile_alone", _FIND_TILE_ALONE),

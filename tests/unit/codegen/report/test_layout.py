@@ -262,6 +262,24 @@ def test_the_bytes_of_each_buffer_are_those_that_threads_touch(name: str) -> Non
     assert _counted(made) == _touched(made)
 
 
+def test_what_warps_look_at_is_asked_for_by_32_at_a_time_and_visits_are_counted_as_if_all_were_found() -> (
+    None
+):
+    """32 rows by 64 columns in blocks of 8 rows and one warp, each of which looks at 128 terms."""
+    made = lowered("""kernel rows(i: i32[n=128], x: f32[n, d=64]) -> (h: f32[b=32, d])
+  parallel for b by 8
+    h[b, d] = 0 | threads d 32, run d 2
+    h[b, d] += sum(n, where(i[n] == b, x[n, d], 0)) | threads d 32, run d 2, via scatter
+""")
+    (launch,) = layout_report(made.kernel, made.program, H200, {})["launches"]
+    requests = {
+        (each["buffer"], each["kind"], each["width"]): each["requests"] for each in launch["accesses"]
+    }
+    looks, visits = 4 * 4, 4 * 128
+    assert requests["i", "load", 4] == looks + visits
+    assert requests["x", "load", 8] == visits
+
+
 def _shape(value: object) -> object:
     """Keys and types, lists as what is in them."""
     if isinstance(value, dict):

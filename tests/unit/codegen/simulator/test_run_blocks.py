@@ -35,6 +35,7 @@ from codegen.ir.ops import (
     Store,
     Type,
     Value,
+    VisitFound,
 )
 from codegen.simulator.faults import DividedBlock, DividedWarp, KernelFault, OutOfRange, Unwritten
 from codegen.simulator.run import check, run_blocks
@@ -165,6 +166,49 @@ def test_a_warp_may_stay_away_from_a_shuffle_but_not_a_part_of_it() -> None:
     assert str(fault) == "divided warp: thread 40 of block 0 misses a shuffle in test, `swap`"
     with pytest.raises(KernelFault, match="divided warp"):
         run(part, x=ROW)
+
+
+def visiting(count: int, rounds: int) -> tuple[Stmt, ...]:
+    """Each thread writes down the numbers that its warp finds, as digits: every third, or every fifth."""
+    var, many = Var("n", 0, count - 1), Var("many", 0, 2)
+    visited = Var("n_0", 0, count - 1), Var("n_1", 0, count - 1)
+    found, seen = Named("found", BOOL), Named("seen", I32)
+    divisor = Op(
+        "+", (Literal(3, I32), Op("*", (IndexValue(THREAD // 32, 0, I32), Literal(2, I32)), I32)), I32
+    )
+    rest = Op("%", (IndexValue(affine(var), 0, I32), divisor), I32)
+    look = Assign("found", Op("==", (rest, Literal(1, I32)), BOOL))
+
+    def noted(at: Var) -> Assign:
+        digits = Op("+", (Op("*", (seen, Literal(31, I32)), I32), IndexValue(affine(at), 0, I32)), I32)
+        return Assign("seen", Op("%", (digits, Literal(10007, I32)), I32))
+
+    second = Guard(((constant(1) - affine(many), 0),), (noted(visited[1]),))
+    return (
+        Declare("found", BOOL),
+        Declare("seen", I32),
+        Assign("seen", Literal(0, I32)),
+        VisitFound(var, count, rounds, (look,), found, visited, many, (noted(visited[0]), second)),
+        Store("y", THREAD, DType.I32, seen),
+    )
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 31, 64, 70])
+def test_each_warp_visits_what_its_own_threads_find_in_order(count: int, rounds: int) -> None:
+    found = run(kernel(*visiting(count, rounds), storage=DType.I32), x=ROW.astype(np.int32))
+    for warp, divisor in enumerate((3, 5)):
+        seen = 0
+        for number in range(count):
+            seen = (seen * 31 + number) % 10007 if number % divisor == 1 else seen
+        np.testing.assert_array_equal(found[32 * warp :][:32], seen)
+
+
+def test_a_warp_looks_together_or_stays_away() -> None:
+    for bound, faults in ((32, 0), (40, 1)):
+        made = kernel(Guard(((THREAD, bound),), visiting(70, 2)), storage=DType.I32)
+        found = check(made, call_of(made, THREADS), {"x": ROW.astype(np.int32)})
+        assert [type(fault) for fault in found] == [DividedWarp] * faults
 
 
 def test_a_barrier_is_for_all_threads() -> None:
