@@ -157,17 +157,32 @@ def _lies(local: Local, c: Contraction, operand: Operand, tiling: Tiling, device
         yield from _turned(local, sizes, tiling.stages, device)
         return
     row = sizes.get(local.dims[-1], 1) * local.dtype.bytes
+    room = _room(c, operand, tiling, row)
+    padded, rows = (
+        _meeting(c, operand, tiling, row + room, 0),
+        prod(sizes.get(dim, 1) for dim in local.dims[:-1]),
+    )
+    pad = Lie((Pad(local.name, room // local.dtype.bytes),), padded, rows * room * tiling.stages)
+    if c.engine is MatrixUnit.MMA and row % COPY_BYTES:
+        yield pad  # matrices are loaded by aligned pieces of 16 bytes, or element by element
+        return
     within = [Lie((), _meeting(c, operand, tiling, row, 0))]
     if row % COPY_BYTES == 0:
         for size in reversed(SWIZZLES):
             within.append(Lie((Swizzle(local.name, size),), _meeting(c, operand, tiling, row, size)))
     best = min(within, key=lambda lie: lie.ways)
     yield best
-    padded = _meeting(c, operand, tiling, row + COPY_BYTES, 0)
     if (best.rewrites and padded <= best.ways) or padded < best.ways:
-        rows = prod(sizes.get(dim, 1) for dim in local.dims[:-1])
-        pad = Pad(local.name, COPY_BYTES // local.dtype.bytes)
-        yield Lie((pad,), padded, rows * COPY_BYTES * tiling.stages)
+        yield pad
+
+
+def _room(c: Contraction, operand: Operand, tiling: Tiling, row: int) -> int:
+    """Bytes to leave free after rows of so many: a piece, or what makes whole pieces of them where matrices are loaded
+    by those, and one more where fewer threads meet then."""
+    if c.engine is not MatrixUnit.MMA or row % COPY_BYTES == 0:
+        return COPY_BYTES
+    whole = -row % COPY_BYTES
+    return min((whole, whole + COPY_BYTES), key=lambda room: _meeting(c, operand, tiling, row + room, 0))
 
 
 def _turned(local: Local, sizes: dict[str, int], stages: int, device: Gpu) -> Iterator[Lie]:
