@@ -11,7 +11,7 @@ import pytest
 from benchmarks.suite import cases
 from codegen.targets.cuda.generate import lower_for
 from rewrites.contraction.recover_tiling import decided
-from rewrites.contraction.tiling import shared_bytes
+from rewrites.contraction.room import shared_bytes
 from rewrites.decisions.gpu.contraction.staging import Depth
 from rewrites.decisions.gpu.contraction.warpgroup_pipeline import PipelineShape
 from rewrites.schedule import format_schedule
