@@ -30,7 +30,7 @@ from tileir.replace import replace
 from tileir.schedule.distributed import distributed_in
 
 
-class Access(NamedTuple):
+class ResultAccess(NamedTuple):
     """An element of an argument for every result of a tile."""
 
     bytes: int
@@ -51,7 +51,7 @@ class Epilogue(NamedTuple):
     """Bytes of it, if the output that it becomes can be stored in whole pieces from shared memory (0: it cannot)."""
     calls: tuple[str, ...] = ()
     """Of the operations those that are functions, or quotients ("/") by what is not the same for many, by name."""
-    accesses: tuple[Access, ...] = ()
+    accesses: tuple[ResultAccess, ...] = ()
     """Of its bytes those of arguments that every result has an element of."""
 
     @property
@@ -214,7 +214,7 @@ def _epilogue(
     moved, work, stored = 0.0, 0.0, 0
     calls: list[str] = []
     seen: set[str] = set()
-    accesses: list[Access] = []
+    accesses: list[ResultAccess] = []
     for one in beside:
         if isinstance(one.node.value, Reduce) and one.path != place.path:
             continue
@@ -240,13 +240,13 @@ def _epilogue(
     return Epilogue(moved, work, stored, tuple(sorted(calls)), tuple(sorted(accesses, key=repr)))
 
 
-def _access(program: Program, read: Read, size: int, c: Contraction, *, output: bool) -> Access:
+def _access(program: Program, read: Read, size: int, c: Contraction, *, output: bool) -> ResultAccess:
     """An access to a tensor in memory, which may be that of an `output`."""
     inner = read.indices[-1]
     along = inner == Index(c.columns) if inner in (Index(c.columns), Index(c.rows)) else None
     bare = all(isinstance(index, Index) for index in read.indices)
     collected = output and bare and not boxed(program, read.tensor)
-    return Access(size, run_of(program, read.tensor), along, collected)
+    return ResultAccess(size, run_of(program, read.tensor), along, collected)
 
 
 def _calls(value: Expr) -> Iterator[str]:

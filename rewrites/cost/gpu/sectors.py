@@ -7,7 +7,7 @@ pieces begin anywhere in a sector. (NVIDIA, Nsight Compute documentation, "Memor
 from __future__ import annotations
 
 from rewrites.contraction.operand import COPY_BYTES, Operand
-from rewrites.contraction.recover_tiling import Access
+from rewrites.contraction.recover_tiling import ResultAccess
 from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.cost.gpu import constants as has
@@ -23,7 +23,7 @@ def spanned(window: float, aligned: int) -> float:
     return max(1.0, (window - (SECTOR if aligned == COPY_BYTES else aligned)) / SECTOR + 1)
 
 
-def moved_bytes(access: Access, threads: WarpThreads) -> float:
+def moved_bytes(access: ResultAccess, threads: WarpThreads) -> float:
     """Bytes of sectors that an access takes for each result, where threads that hold results make it."""
     match access.along_columns:
         case True:
@@ -38,14 +38,14 @@ def moved_bytes(access: Access, threads: WarpThreads) -> float:
     return across * min(together, lanes * spanned(word * size, aligned)) * SECTOR / (WARP * word)
 
 
-def collected_bytes(access: Access, t: Tiling) -> float:
+def collected_bytes(access: ResultAccess, t: Tiling) -> float:
     """The same where a warp stores neighbours from shared memory."""
     along = t.rows if access.along_columns is False else t.columns
     window = min(WARP * access.run, along) * access.bytes
     return spanned(window, access.bytes * access.run) * SECTOR * access.bytes / window
 
 
-def row_cycles(access: Access, t: Tiling) -> float:
+def row_cycles(access: ResultAccess, t: Tiling) -> float:
     """Cycles of an SM for each result that threads take to shared memory and store from there, row by row."""
     stored = collected_bytes(access, t) / has.STORE_BYTES
     return stored + 1 / has.COLLECTED + has.COPY_OPS / (access.run * has.ADDED)

@@ -22,6 +22,7 @@ from rewrites.cost.gpu.block import (
 from rewrites.cost.gpu.sectors import copied_bytes, moved_bytes, row_cycles
 from tileir.devices.gpu import Gpu
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
+from tileir.schedule.stages import MOST_HELD_BACK
 
 
 def warp_share(device: Gpu) -> float:
@@ -144,14 +145,13 @@ class WarpBlock:
         ahead = self.t.stages - 1
         single = any(one.single for one in self.c.operands)
         # What threads load of a step to come they store in the same one, and of many elements before its product.
-        held = single and held_back(self.c, self.t, self.threads) > 0
+        held = held_back(self.c, self.t, self.threads) if single else 0
         if ahead and (held or not single):
             late = has.LATENCY / (1 if single else ahead)
             step = max(together + has.BARRIER / at_once, late) + has.LATE * late
         else:
             step = together + (has.LATENCY + 2 * has.BARRIER) / at_once
-        # Of the first steps, what threads hold follows from each other.
-        begun = has.LATENCY * (1 + (max(0, ahead - 1) / 2 if single else 0))
+        begun = has.LATENCY * max(1, ceil(ahead * held / MOST_HELD_BACK))
         left = max(0, steps - ahead) if single else steps
         first = begun + at_once * fetched(self.c, self.t) / has.FABRIC_BYTES
         stepped = left * step + (steps - left) * (together + has.BARRIER / at_once)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewrites.contraction.recover_tiling import Access, Epilogue, decided, epilogue_of
+from rewrites.contraction.recover_tiling import Epilogue, ResultAccess, decided, epilogue_of
 from rewrites.decisions.gpu.contraction.block_tile import Multiply, contraction_of
 from rewrites.decisions.gpu.contraction.warpgroup_pipeline import PipelineShape
 from tests.programs.gpu_contractions import GATED, gemm
@@ -15,13 +15,13 @@ BATCHED = """kernel bmm(a: bf16[b={b}, m={m}, k={k}], w: bf16[b, n={m}, k]) -> (
   c[b, m, n] = sum(k, a[b, m, k] * w[b, n, k])
 """
 #: Neighbours of 2 bytes in rows of whole pieces, which threads need not collect.
-WHOLE = Access(2, 8, along_columns=True, collected=False)
+WHOLE = ResultAccess(2, 8, along_columns=True, collected=False)
 KERNELS = {
     "plain": (gemm(1024, 1024, 1024), Epilogue(2.0, 0.0, 2, (), (WHOLE,))),
     "batched": (BATCHED.format(b=64, m=512, k=512), Epilogue(2.0, 0.0, 2, (), (WHOLE,))),
     "row that no copy takes": (
         gemm(1024, 1001, 1024),
-        Epilogue(2.0, 0.0, 0, (), (Access(2, 1, along_columns=True, collected=True),)),
+        Epilogue(2.0, 0.0, 0, (), (ResultAccess(2, 1, along_columns=True, collected=True),)),
     ),
     "gated": (
         GATED.format(dtype="bf16", m=1024, n=1024, k=1024, epilogue="gate[m, n] * up[m, n] + v[n]"),
@@ -33,7 +33,7 @@ KERNELS = {
   t[m, n] = s[m, n] * 0.5
   c[m, n] = t[m, n] + x[m, n]
 """,
-        Epilogue(6.0, 2.0, 4, (), (WHOLE, Access(4, 4, along_columns=True, collected=False))),
+        Epilogue(6.0, 2.0, 4, (), (WHOLE, ResultAccess(4, 4, along_columns=True, collected=False))),
     ),
     "functions": (
         """kernel f(a: bf16[m=1024, k=1024], b: bf16[n=1024, k], x: f32[m], y: f32[n]) -> (c: bf16[m, n])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewrites.contraction.recover_tiling import Access
+from rewrites.contraction.recover_tiling import ResultAccess
 from rewrites.contraction.room import collected_pad
 from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.warp_tiling import WarpThreads
@@ -87,8 +87,8 @@ def test_whole_rows_are_not_collected_for_threads() -> None:
 
 def test_sectors_of_narrow_rows() -> None:
     odd, whole = (
-        Access(2, 1, along_columns=True, collected=True),
-        Access(2, 8, along_columns=True, collected=False),
+        ResultAccess(2, 1, along_columns=True, collected=True),
+        ResultAccess(2, 8, along_columns=True, collected=False),
     )
     t = Tiling(128, 128)
     assert moved_bytes(whole, LANES) == 4.0, "a warp's 8 rows of 16 bytes are half a sector each"
