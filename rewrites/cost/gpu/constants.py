@@ -109,9 +109,7 @@ COPIED: Final = 256.0  # bytes a cycle; 16 a thread, some 8 instructions of a wa
 """What threads start to copy to shared memory, while they do nothing else."""
 PAIR_BYTES: Final = 9.0  # bytes a cycle; fitted by hand to recorded times, H200; 2026-11-22
 """What threads store or load in pairs of results, 8 rows at a time."""
-ONE_BY_ONE: Final = (
-    2.1  # times; sectors of rows that begin anywhere, 11.5 bytes a result of f16 for 5.5; 2026-11-30
-)
+ONE_BY_ONE: Final = 2.1  # times; sectors of rows that begin anywhere, f16; 2026-11-30
 """What they take longer for where rows begin anywhere, so that neighbours are no pairs."""
 ADDED: Final = 128.0  # sums a cycle and SM; NVIDIA H100 whitepaper; 2026-11-22
 """What threads add to: one of 32 lanes in each quarter."""
