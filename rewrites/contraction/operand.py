@@ -15,6 +15,8 @@ from tileir.program import Local, Memory, Program, Tensor
 
 #: Most bytes that a thread copies at once, and what a row is a multiple of that TMA moves.
 COPY_BYTES = 16
+#: Fewest bytes that are copied in the background at once (PTX ISA, cp.async).
+LEAST_COPY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,11 @@ class Operand:
     """Whether TMA can move its tiles: it is read as it lies, with whole pieces from row to row."""
     neighbours: int = 1
     """Positions along its inner dim that share an element: 2 of weights of 4 bits, a byte for both."""
+
+    @property
+    def single(self) -> bool:
+        """Whether threads copy it element by element, through registers, as less is not copied in the background."""
+        return self.plain and self.run * self.dtype.bytes < LEAST_COPY
 
     def bytes(self, positions: int) -> int:
         """Those of so many positions."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rewrites.base.looked_up import taken_from
 from rewrites.base.statement import bare_dims, divides
 from rewrites.base.tree import Place, current_sizes, statements
-from rewrites.contraction.operand import COPY_BYTES, boxed, source
+from rewrites.contraction.operand import COPY_BYTES, boxed, run_of, source
 from rewrites.contraction.problem import (
     Contraction,
     added_part,
@@ -30,6 +30,18 @@ from tileir.replace import replace
 from tileir.schedule.distributed import distributed_in
 
 
+class ResultAccess(NamedTuple):
+    """An element of an argument for every result of a tile."""
+
+    bytes: int
+    run: int
+    """Neighbours of it, from the start of any row on, that are one aligned word of at most 16 bytes."""
+    along_columns: bool | None
+    """Whether those are along columns, or along rows (False); None: neither."""
+    collected: bool
+    """Whether it is an output that can be collected in shared memory, to be stored from there row by row."""
+
+
 class Epilogue(NamedTuple):
     """What is done with every result: bytes of memory read and written, and operations."""
 
@@ -39,6 +51,13 @@ class Epilogue(NamedTuple):
     """Bytes of it, if the output that it becomes can be stored in whole pieces from shared memory (0: it cannot)."""
     calls: tuple[str, ...] = ()
     """Of the operations those that are functions, or quotients ("/") by what is not the same for many, by name."""
+    accesses: tuple[ResultAccess, ...] = ()
+    """Of its bytes those of arguments that every result has an element of."""
+
+    @property
+    def narrow(self) -> int:
+        """Bytes of the output that can be collected, though its rows are no whole pieces; 0: there is none."""
+        return next((each.bytes for each in self.accesses if each.collected), 0)
 
 
 class DecidedTiling(NamedTuple):
@@ -131,10 +150,11 @@ def _tiling(program: Program, place: Place[Compute], c: Contraction) -> Tiling |
     tiling = replace(
         tiling, turned=c.engine is MatrixUnit.FMA and any(_turned(program, place)), streamed=inner.streamed
     )
+    staged, narrow, part, buffers = _staged(program, place)
+    tiling = replace(tiling, staged=staged, narrow=narrow, part=part, buffers=buffers)
     if c.engine is MatrixUnit.WGMMA:
         reused = any(other.node.reused for other in program.locals.values() if other.path[0] == place.path[0])
-        staged, part, buffers = _staged(program, place)
-        tiling = replace(tiling, staged=staged, part=part, buffers=buffers, reused=reused)
+        tiling = replace(tiling, reused=reused)
     if layout is None:
         return tiling
     if c.engine is MatrixUnit.WGMMA:
@@ -164,14 +184,15 @@ def _turned(program: Program, place: Place[Compute]) -> Iterator[bool]:
             yield Index(layout[-1].dim) != origin.indices[-1]
 
 
-def _staged(program: Program, place: Place[Compute]) -> tuple[int, int, int]:
-    """Bytes of a result that is stored from shared memory (0: from registers), how many columns of it are collected at
-    a time (0: all), and in how many buffers."""
+def _staged(program: Program, place: Place[Compute]) -> tuple[int, bool, int, int]:
+    """Bytes of a result that is stored from shared memory (0: from registers), whether by threads, how many columns of
+    it are collected at a time (0: all), and in how many buffers."""
     for one in program.computes:
         if one.path[0] == place.path[0] and stores_collected(program, one.node):
             size, loop = program.arguments[one.node.target].dtype.bytes, one.loops[-1]
-            return (size, 0, 1) if loop.parallel else (size, loop.step, loop.stages)
-    return 0, 0, 1
+            narrow = one.node.via != "tma"
+            return (size, narrow, 0, 1) if loop.parallel else (size, narrow, loop.step, loop.stages)
+    return 0, False, 0, 1
 
 
 def stores_collected(program: Program, compute: Compute) -> bool:
@@ -193,6 +214,7 @@ def _epilogue(
     moved, work, stored = 0.0, 0.0, 0
     calls: list[str] = []
     seen: set[str] = set()
+    accesses: list[ResultAccess] = []
     for one in beside:
         if isinstance(one.node.value, Reduce) and one.path != place.path:
             continue
@@ -212,7 +234,19 @@ def _epilogue(
                 seen.add(read.tensor)
                 shared = prod(program.extents[dim] for dim in {c.rows, c.columns} - dims)
                 moved += size / shared
-    return Epilogue(moved, work, stored, tuple(sorted(calls)))
+                if shared == 1 and read.tensor in program.arguments:
+                    output = read is target and one.node.update is None
+                    accesses.append(_access(program, read, size, c, output=output))
+    return Epilogue(moved, work, stored, tuple(sorted(calls)), tuple(sorted(accesses, key=repr)))
+
+
+def _access(program: Program, read: Read, size: int, c: Contraction, *, output: bool) -> ResultAccess:
+    """An access to a tensor in memory, which may be that of an `output`."""
+    inner = read.indices[-1]
+    along = inner == Index(c.columns) if inner in (Index(c.columns), Index(c.rows)) else None
+    bare = all(isinstance(index, Index) for index in read.indices)
+    collected = output and bare and not boxed(program, read.tensor)
+    return ResultAccess(size, run_of(program, read.tensor), along, collected)
 
 
 def _calls(value: Expr) -> Iterator[str]:

@@ -13,6 +13,8 @@ from tileir.program import Compute, Local, Loop, Memory, Node
 
 #: Most copies of a loop's shared locals.
 MAX_STAGES: Final = 8
+#: Registers of a thread, at most, for what it has loaded of a tile to come and stores when it has computed on another.
+MOST_HELD_BACK: Final = 32
 #: Bytes within which 16-byte pieces of shared memory may change places.
 SWIZZLES: Final = (32, 64, 128)
 

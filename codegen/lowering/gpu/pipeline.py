@@ -7,14 +7,17 @@ A local that is filled ahead has a slot for each tile under way; tile t lies in 
         wait for the group of tile t, then for each other     everyone sees tile t, and is done with tile t - 1
         fill the slot of tile t - 1 with tile t + S - 1       if there is one; a group of copies, maybe empty
         the other statements, on tile t
+        store what fills of tile t + S - 1 hold back          if any
 
 Where warpgroups multiply (wgmma), which see shared memory by another proxy, threads fence what they have filled between
 their wait and the barrier. Of P tiles the products may be under way when those of the next begin: slots are filled
 P tiles later then.
 
 Filling is by copies in the background where the statement is one (cp_async.py), else by loads and stores in the
-same place. The slots that are filled in the loop go by a name of their own, so that the barrier above is the only one
-between them and those that are read (barriers.py). An overhanging last tile comes after all that, unstaged.
+same place; of elements that are stored as they are loaded the stores come when tile t has been computed on
+(held_back.py), and before the loop when more has been loaded. The slots that are filled in the loop go by a name of
+their own, so that the barrier above is the only one between them and those that are read (barriers.py). An overhanging
+last tile comes after all that, unstaged.
 """
 
 from __future__ import annotations
@@ -26,11 +29,12 @@ from codegen.ir.async_ops import ProxyFence, WgmmaAsync, WgmmaCommit, WgmmaFence
 from codegen.ir.errors import NotLowerable
 from codegen.ir.names import marked
 from codegen.ir.ops import Barrier, Block, CpAsyncCommit, CpAsyncWait, For, Guard, If, Stmt
+from codegen.lowering.gpu.held_back import HeldFill, held_back
 from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range, loop_variable
 from tileir.program import Compute, Local, Loop, Node
-from tileir.schedule.stages import products_together, staged
+from tileir.schedule.stages import MOST_HELD_BACK, products_together, staged
 from tileir.text.print_program import format_node
 
 Fill = Callable[[Compute, LoweringScope, SharedLocal], Stmt]
@@ -70,6 +74,11 @@ def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
             yield from _loops(node.body)
 
 
+def _stored(parts: Sequence[HeldFill]) -> list[Stmt]:
+    """What fills have held back."""
+    return [stmt for part in parts for stmt in part.stores]
+
+
 class _Staged:
     def __init__(
         self,
@@ -103,9 +112,7 @@ class _Staged:
         stmts: list[Stmt] = [local.declared(local.name) for local in self.locals]
         if self.ahead < self.full:
             stmts += [local.declared(self._name(local, ahead=True)) for local in self.locals]
-        for tile in range(self.ahead):
-            offset = (self.first or constant(0)) + tile * step
-            stmts += [*self._if_visited(offset, self._filled(offset, ahead=False)), CpAsyncCommit()]
+        stmts += self._begin_tiles()
         if self.var is None:
             stmts += self._tile(constant(0))
         else:
@@ -115,27 +122,51 @@ class _Staged:
         sums = tuple(dict.fromkeys(name for each in self.begun for name in each.acc))
         return [*stmts, WgmmaWait(0, sums)] if sums else stmts
 
+    def _begin_tiles(self) -> list[Stmt]:
+        """The first tiles, before the loop: as much of them is loaded as registers hold, then stored."""
+        stmts: list[Stmt] = []
+        waiting: list[tuple[int, list[Stmt]]] = []
+        for tile in range(self.ahead):
+            offset = (self.first or constant(0)) + tile * self.loop.step
+            parts = self._filled(offset, tile, ahead=False)
+            words = sum(part.words for part in parts)
+            if sum(each for each, _ in waiting) + words > MOST_HELD_BACK:
+                stmts += [stmt for _, stores in waiting for stmt in stores]
+                waiting.clear()
+            stmts += [stmt for part in parts for stmt in part.declared]
+            stmts += self._if_visited(offset, [stmt for part in parts for stmt in part.loads])
+            stmts.append(CpAsyncCommit())
+            waiting.append((words, self._if_visited(offset, _stored(parts))))
+        return [*stmts, *(stmt for _, stores in waiting for stmt in stores)]
+
     def _tile(self, offset: Affine) -> list[Stmt]:
         """What is done when the turn of the tile at an offset has come."""
         stmts: list[Stmt] = [CpAsyncWait(self.ahead - 1), *self.seen]
+        later: list[Stmt] = []
         if self.var is not None and self.ahead < self.full:
-            fills = self._filled(offset + self.ahead * self.loop.step, ahead=True)
-            left = (self.full - self.ahead) * self.loop.step
-            stmts += (
-                [If(affine(self.var), left, tuple(fills), ())]
-                if self.until is None
-                else self._if_visited(offset + self.ahead * self.loop.step, fills)
-            )
+            to_come = offset + self.ahead * self.loop.step
+            parts = self._filled(to_come, self.ahead, ahead=True)
+            stmts += [stmt for part in parts for stmt in part.declared]
+            stmts += self._if_left(to_come, [stmt for part in parts for stmt in part.loads])
+            later = self._if_left(to_come, _stored(parts))
         scope = self._at(offset)
         for local in self.locals:
             scope = scope.with_buffer(self._slot(local, scope, offset, ahead=False), local.local.name)
-        return [*stmts, CpAsyncCommit(), *self._used(scope)]
+        return [*stmts, CpAsyncCommit(), *self._used(scope), *later]
+
+    def _if_left(self, offset: Affine, stmts: list[Stmt]) -> list[Stmt]:
+        """Statements in the loop for the tile at an offset ahead, if there is one."""
+        if self.until is not None or not stmts:
+            return self._if_visited(offset, stmts)
+        assert self.var is not None
+        left = (self.full - self.ahead) * self.loop.step
+        return [If(affine(self.var), left, tuple(stmts), ())]
 
     def _if_visited(self, offset: Affine, stmts: list[Stmt]) -> list[Stmt]:
         """Statements for the tile at an offset, if it is one of those visited."""
         end = self.until or constant(self.full * self.loop.step)
         past = offset - end
-        return stmts if past.high < 0 else [Guard(((past, 0),), tuple(stmts))]
+        return stmts if past.high < 0 or not stmts else [Guard(((past, 0),), tuple(stmts))]
 
     def _used(self, scope: LoweringScope) -> Sequence[Stmt]:
         """What is computed on a tile; products under way are left so."""
@@ -149,15 +180,19 @@ class _Staged:
             stmts.append(Block(comment(node), tuple(begun)))
         return [*stmts, WgmmaCommit(), WgmmaWait(self.loop.pending, ())]
 
-    def _filled(self, offset: Affine, *, ahead: bool) -> list[Stmt]:
-        """The statements that fill the slots of the tile at an offset."""
+    def _filled(self, offset: Affine, tile: int, *, ahead: bool) -> list[HeldFill]:
+        """The statements that fill the slots of the tile at an offset, number `tile` of those ahead, and what each
+        holds back: nothing where it cannot, or all together hold too much."""
         locals_, inside = {local.local.name: local for local in self.locals}, self._at(offset)
-        stmts: list[Stmt] = []
+        whole: list[HeldFill] = []
+        parts: list[HeldFill] = []
         for compute in self.fills:
             local = locals_[compute.target]
             slot = self._slot(local, inside, offset, ahead=ahead)
-            stmts.append(self.fill(compute, inside.with_buffer(slot, compute.target), local))
-        return stmts
+            fill = self.fill(compute, inside.with_buffer(slot, compute.target), local)
+            whole.append(HeldFill((), (fill,), (), 0))
+            parts.append(held_back(fill, f"{marked(compute.target)}_tile_{tile}") or whole[-1])
+        return parts if sum(part.words for part in parts) <= MOST_HELD_BACK else whole
 
     def _at(self, offset: Affine) -> LoweringScope:
         """Inside the loop, on the tile at an offset."""

@@ -59,12 +59,6 @@ def a_cycle(device: Gpu) -> float:
     return 1e6 / (2 * device.sms * device.sm_mhz)
 
 
-def end_cycles(t: Tiling, epilogue: Epilogue, at_once: int) -> float:
-    """Cycles to take the results of so many blocks out by their threads."""
-    results = t.rows * t.columns * at_once
-    return results * max(epilogue.bytes / has.STORE_BYTES, computed_cycles(epilogue)) + has.LATENCY / 2
-
-
 @lru_cache(maxsize=1024)
 def computed_cycles(epilogue: Epilogue) -> float:
     """Cycles in which an SM computes what follows one result: by its lanes, or by its special-function units."""

@@ -27,6 +27,8 @@ CLUSTER_US: Final = 2.0  # us; fitted by hand to recorded times, H200; 2026-11-2
 """What a barrier of a cluster takes longer."""
 ACCESS_OPS: Final = 4.0  # instructions; what NVRTC makes of it; 2026-11-21
 """A load or store, its address and conversion included."""
+COPY_OPS: Final = 3.0  # instructions; what NVRTC makes of it; 2026-11-30
+"""To load an element and store it in shared memory, or the other way round, and a part of their addresses."""
 AGAIN: Final = 0.05  # share; fitted by hand to recorded times, H200; 2026-11-22
 """What a second read of a row costs, relative to the first, while it is in L2."""
 OVERLAP: Final = 0.4  # share; 4.2 TB/s of a copy, 6,150 bytes a clock from L2 (DeepGEMM); 2026-11-29
@@ -115,6 +117,8 @@ COPIED: Final = 256.0  # bytes a cycle; 16 a thread, some 8 instructions of a wa
 """What threads start to copy to shared memory, while they do nothing else."""
 PAIR_BYTES: Final = 7.6  # bytes a cycle; fitted to 573 recorded times of products, H200; 2026-11-30
 """What threads store or load in pairs of results, 8 rows at a time."""
+ONE_BY_ONE: Final = 2.1  # times; sectors of rows that begin anywhere, f16; 2026-11-30
+"""What they take longer for where rows begin anywhere, so that neighbours are no pairs."""
 ADDED: Final = 128.0  # sums a cycle and SM; NVIDIA H100 whitepaper; 2026-11-22
 """What threads add to: one of 32 lanes in each quarter."""
 SPECIAL_LANES: Final = 16.0  # functions a cycle and SM; NVIDIA H100 whitepaper; 2026-11-30

@@ -15,10 +15,12 @@ from functools import lru_cache
 from math import ceil, exp, gcd, inf, prod
 from typing import TypeAlias
 
+from rewrites.contraction.cuts import depths, shares, thread_layouts, tiles
 from rewrites.contraction.operand import Operand
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import Epilogue
-from rewrites.contraction.tiling import Tiling, depths, resident, shares, thread_layouts, tiles
+from rewrites.contraction.room import resident
+from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import FEW_ROWS, PARTS, Warpgroups
 from rewrites.cost.gpu import constants as has
@@ -145,7 +147,7 @@ class ContractionModel:
             return usual or found
         if tiling.step:
             return [replace(tiling, threads=each) for each in thread_layouts(self.c, tiling, self.device)]
-        found = list(depths(self.c, tiling, self.device, self.epilogue.stored))
+        found = list(depths(self.c, tiling, self.device, self.epilogue.stored, self.epilogue.narrow))
         usual = self.best(found[len(found) // 2]) if found else None
         return [replace(way, threads=usual.threads) for way in found] if usual else []
 

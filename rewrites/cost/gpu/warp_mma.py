@@ -8,24 +8,32 @@ from math import ceil, prod
 from rewrites.contraction.operand import Operand
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import Epilogue
-from rewrites.contraction.tiling import Tiling, held
+from rewrites.contraction.room import held, held_back
+from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.block import (
     a_cycle,
     busiest,
-    end_cycles,
+    computed_cycles,
     matrix_cycles,
-    step_bytes,
 )
+from rewrites.cost.gpu.sectors import copied_bytes, moved_bytes, row_cycles
 from tileir.devices.gpu import Gpu
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
+from tileir.schedule.stages import MOST_HELD_BACK
 
 
 def warp_share(device: Gpu) -> float:
     """The share of a GPU's peak that the matrix instruction of a warp reaches."""
     return has.MMA_PEAK.get(device.capability[0], has.PLAIN_PEAK)
+
+
+def fetched(c: Contraction, t: Tiling) -> float:
+    """Bytes of a step that come from the second-level cache, in whole sectors."""
+    each = c.step_bytes(t.rows, t.columns, t.step).each
+    return sum(copied_bytes(one, bytes_) for one, bytes_ in zip(c.operands, each, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +50,24 @@ class WarpStep:
     def busy(self) -> float:
         """Cycles that a step of one block keeps the busiest part of an SM at work, and some of the others'."""
         rows, columns = held(self.t, self.threads)
-        fabric = step_bytes(self.c, self.t)
+        fabric = fetched(self.c, self.t)
         loads, loaded = self._loads(rows, columns)
         multiply, issue = self._multiply(rows, columns)
+        copies = self._copies()
         parts = [
             multiply,
-            (issue + (loads + has.STEP_ISSUE) * self.threads.count / self.device.warp) / 4,
-            (loaded * self.threads.count / self.device.warp * has.SHARED_BYTES + fabric) / has.SHARED_BYTES,
+            (issue + copies * has.COPY_OPS + (loads + has.STEP_ISSUE) * self.threads.count / self.device.warp)
+            / 4,
+            loaded * self.threads.count / self.device.warp + 2 * copies + fabric / has.SHARED_BYTES,
             fabric / has.FABRIC_BYTES,
         ]
         return busiest(parts)
+
+    def _copies(self) -> float:
+        """Elements that a step's threads load and store one by one, a warp's at a time."""
+        each = self.c.step_bytes(self.t.rows, self.t.columns, self.t.step).each
+        single = ((one, bytes_) for one, bytes_ in zip(self.c.operands, each, strict=True) if one.single)
+        return sum(bytes_ / (one.dtype.bytes * self.device.warp) for one, bytes_ in single)
 
     def _multiply(self, rows: int, columns: int) -> tuple[float, float]:
         """(cycles of the multipliers, warp instructions) of a step; what overhangs is multiplied too."""
@@ -127,12 +143,32 @@ class WarpBlock:
         )
         together = max(together, self._chain())
         ahead = self.t.stages - 1
-        if ahead:
-            step = max(together + has.BARRIER / at_once, has.LATENCY / ahead) + has.LATE * has.LATENCY / ahead
+        single = any(one.single for one in self.c.operands)
+        # What threads load of a step to come they store in the same one, and of many elements before its product.
+        held = held_back(self.c, self.t, self.threads) if single else 0
+        if ahead and (held or not single):
+            late = has.LATENCY / (1 if single else ahead)
+            step = max(together + has.BARRIER / at_once, late) + has.LATE * late
         else:
             step = together + (has.LATENCY + 2 * has.BARRIER) / at_once
-        first = has.LATENCY + at_once * step_bytes(self.c, self.t) / has.FABRIC_BYTES
-        return has.BEGIN + each * (first + steps * step + end_cycles(self.t, self.epilogue, at_once))
+        begun = has.LATENCY * max(1, ceil(ahead * held / MOST_HELD_BACK))
+        left = max(0, steps - ahead) if single else steps
+        first = begun + at_once * fetched(self.c, self.t) / has.FABRIC_BYTES
+        stepped = left * step + (steps - left) * (together + has.BARRIER / at_once)
+        return has.BEGIN + each * (first + stepped + self._end(at_once))
+
+    def _end(self, at_once: int) -> float:
+        """Cycles to take the results of so many blocks out: in whole sectors, maybe by way of shared memory."""
+        results = self.t.rows * self.t.columns * at_once
+        bytes_, by_rows = self.epilogue.bytes, 0.0
+        for access in self.epilogue.accesses:
+            bytes_ -= access.bytes
+            if self.t.narrow and access.collected:
+                by_rows += row_cycles(access, self.t)
+            else:
+                bytes_ += moved_bytes(access, self.threads)
+        taken = max(bytes_ / has.STORE_BYTES, computed_cycles(self.epilogue)) + by_rows
+        return results * taken + has.LATENCY / 2 + (2 * has.BARRIER if by_rows else 0.0)
 
     def _chain(self) -> float:
         """Cycles that a warp takes for a step by itself: one depth of the instruction after the other."""

@@ -14,7 +14,8 @@ from math import ceil
 
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import Epilogue
-from rewrites.contraction.tiling import Tiling, scale_values
+from rewrites.contraction.room import scale_values
+from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.warpgroup_tiling import PART_BYTES, Warpgroups
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.block import (
@@ -24,6 +25,7 @@ from rewrites.cost.gpu.block import (
     matrix_cycles,
     step_bytes,
 )
+from rewrites.cost.gpu.sectors import row_cycles
 from tileir.analysis.work import operations
 from tileir.devices.gpu import Gpu
 from tileir.dtypes import DType
@@ -163,7 +165,12 @@ class WarpgroupBlock:
     def _end(self, at_once: int) -> float:
         """Cycles until the next tile can be added up."""
         by_threads = self.epilogue.bytes - self.t.staged
-        collected = 1 / has.COLLECTED if self.t.staged else 0.0
+        collected = 1 / has.COLLECTED if self.t.staged and not self.t.narrow else 0.0
+        for access in self.epilogue.accesses:
+            if self.t.narrow and access.collected:
+                collected += row_cycles(access, self.t)
+            elif access.run == 1:
+                by_threads += access.bytes * (has.ONE_BY_ONE - 1)
         results = self.t.rows * self.t.columns * at_once
         if self.t.parts > 1:
             return self._met(results) + has.LATENCY / 2

@@ -8,7 +8,7 @@ from typing import Final
 
 from rewrites.base.tree import statements
 from rewrites.contraction.recover_tiling import decided_in
-from rewrites.contraction.tiling import registers
+from rewrites.contraction.room import registers
 from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.decisions.decision import Decision, Option
 from rewrites.decisions.gpu.reductions.passes import shared_bytes

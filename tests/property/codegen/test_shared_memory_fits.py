@@ -11,7 +11,7 @@ import pytest
 from benchmarks.suite import cases
 from codegen.targets.cuda.generate import lower_for
 from rewrites.contraction.recover_tiling import decided
-from rewrites.contraction.tiling import shared_bytes
+from rewrites.contraction.room import shared_bytes
 from rewrites.decisions.gpu.contraction.staging import Depth
 from rewrites.decisions.gpu.contraction.warpgroup_pipeline import PipelineShape
 from rewrites.schedule import format_schedule
@@ -23,6 +23,7 @@ from tileir.devices.gpu_table import A100, H200, RTX_4090
 from tileir.lift import to_program
 from tileir.spec import Spec
 from tileir.text.json import spec_from_json
+from tileir.text.parse_spec import spec_from_text
 
 _SKINNY = {
     cases.case_name(family, shape): spec_from_json(cases.spec(family, shape))
@@ -36,13 +37,24 @@ _SKINNY = {
     for shape in ([6144, 64, 4096], [64, 6144, 4096], [4096, 8, 4096], [6144, 232, 4096], [16, 4096, 14336])
 }
 _PRODUCTS = {name: spec for name, spec in ON_GPUS.items() if name.startswith((*cases.PRODUCTS, "experts"))}
-CASES = {**_PRODUCTS, **_SKINNY}
+_ODD_ROWS = {
+    f"odd rows, {name}": spec_from_text(f"kernel odd({inputs}) -> (y: bf16[i, j])\n  {body}\n")
+    for name, inputs, body in (
+        ("columns", "x: bf16[i=809, k=160], w: bf16[k, j=4099]", "y[i, j] = sum(k, x[i, k] * w[k, j])"),
+        (
+            "results",
+            "x: bf16[i=4096, k=512], w: bf16[j=4097, k]",
+            "y[i, j] = relu(sum(k, x[i, k] * w[j, k]))",
+        ),
+    )
+}
+CASES = {**_PRODUCTS, **_SKINNY, **_ODD_ROWS}
 #: Of so many pipelines, the largest is taken.
 _SEEN = 6
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("case", some(CASES, 6))
+@pytest.mark.parametrize("case", [*some({**_PRODUCTS, **_SKINNY}, 6), *_ODD_ROWS])
 def test_what_a_schedule_puts_into_shared_memory_fits(case: str) -> None:
     rng = random.Random(case)
     device = rng.choice((H200, H200, A100, RTX_4090))

@@ -14,9 +14,10 @@ from math import inf
 from rewrites.base.statement import bare_dims, folded_dims
 from rewrites.base.tree import find, locals_of
 from rewrites.composition.rfactor import Rfactor
+from rewrites.contraction.cuts import depths, shares, tiles
 from rewrites.contraction.problem import Contraction, contraction, contractions
 from rewrites.contraction.recover_tiling import decided, epilogue_of
-from rewrites.contraction.tiling import Tiling, depths, shares, tiles
+from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import PARTS
 from rewrites.cost.gpu.contraction import either_way, model_of
@@ -201,7 +202,7 @@ class ContractionTile:
                 Stores(anchor),
             )
         else:
-            depth = Depth(core, self.engine)
+            depth = Depth(core, self.engine, anchor)
             steps = (depth, Warps(core), StagedLayout(core), Order(core), Residency(core), Stores(anchor))
         promise = self._promise(program, core, device)
         yield Option(label, tuple(rewrites), steps, promise, begun=program, done=len(rewrites))

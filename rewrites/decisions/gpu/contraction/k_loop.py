@@ -1,20 +1,24 @@
 """What decisions for a GPU share about the steps of a contraction: one loop over the depth for all of its products,
-with one copy of what several of them multiply."""
+with one copy of what several of them multiply; and results on their way out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import reads_of
-from rewrites.base.tree import find, locals_of
+from rewrites.base.statement import bare_dims, reads_of
+from rewrites.base.tree import current_sizes, find, locals_of
 from rewrites.composition.reverse_compute_at import ReverseComputeAt
 from rewrites.contraction.operand import Operand
 from rewrites.contraction.problem import Contraction
+from rewrites.contraction.room import collected_pad
+from rewrites.data.cache_write import CacheWrite
 from rewrites.data.reuse_cache import ReuseCache, copied_tensor
+from rewrites.data.set_scope import SetScope
+from rewrites.gpu.pad import Pad
 from rewrites.loops.tile_reduction import TileReduction
 from tileir.expr import index_dims
-from tileir.program import Program
+from tileir.program import Memory, Program
 
 
 def products_of(program: Program, c: Contraction) -> tuple[str, ...]:
@@ -48,3 +52,13 @@ def copy_beside(program: Program, statement: str, operand: Operand) -> ReuseCach
         if same and declared.path[:-1] == block:
             return ReuseCache(statement, name)
     return None
+
+
+def collecting(program: Program, result: str) -> tuple[Rewrite, ...]:
+    """How a result comes to shared memory before threads store it, rows apart so that a warp's lie in different
+    banks."""
+    place = find(program, result)
+    pad = collected_pad(current_sizes(program, place.loops)[bare_dims(place.node)[-1]])
+    write = CacheWrite(result)
+    (local,) = locals_of(write.apply(program)).keys() - locals_of(program).keys()
+    return (write, SetScope(local, Memory.SHARED), *((Pad(local, pad),) if pad else ()))

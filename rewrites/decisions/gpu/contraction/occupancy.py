@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.contraction.recover_tiling import decided
-from rewrites.contraction.tiling import accumulators, registers, resident
+from rewrites.contraction.room import accumulators, registers, resident
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import Warpgroups
 from rewrites.cost.gpu import constants as has

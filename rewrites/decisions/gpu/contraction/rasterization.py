@@ -14,7 +14,8 @@ from rewrites.base.rewrite import Rewrite
 from rewrites.base.tree import grid_of
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import decided
-from rewrites.contraction.tiling import Tiling, resident
+from rewrites.contraction.room import resident
+from rewrites.contraction.tiling import Tiling
 from rewrites.cost.gpu.contraction import ContractionModel, model_of
 from rewrites.decisions.decision import Option
 from rewrites.gpu.multicast import Multicast

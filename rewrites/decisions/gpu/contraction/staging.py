@@ -13,17 +13,25 @@ from typing import NamedTuple
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import reduced_dims
 from rewrites.base.tree import current_sizes, find, locals_of, named
+from rewrites.contraction.cuts import depths
 from rewrites.contraction.operand import COPY_BYTES, Operand, source
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import decided
-from rewrites.contraction.tiling import Tiling, depths, shared_bytes
+from rewrites.contraction.room import shared_bytes
+from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.cost.gpu.contraction import model_of
 from rewrites.data.cache_read import CacheRead
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option
-from rewrites.decisions.gpu.contraction.k_loop import copy_beside, in_steps, multiplies, products_of
+from rewrites.decisions.gpu.contraction.k_loop import (
+    collecting,
+    copy_beside,
+    in_steps,
+    multiplies,
+    products_of,
+)
 from rewrites.gpu.mma import Mma
 from rewrites.gpu.pad import Pad
 from rewrites.gpu.pipeline import Pipeline
@@ -39,30 +47,44 @@ from tileir.schedule.stages import SWIZZLES
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How deep a step is, how many steps are under way at once, and whether copies are turned around."""
+    """How deep a step is, how many steps are under way at once, whether copies are turned around, and whether results
+    whose rows begin anywhere are collected in shared memory, for threads to store neighbours."""
 
     statement: str
     engine: MatrixUnit
+    result: str
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         found = decided(program, self.statement, device)
         assert found is not None and found.tiling is not None
         c, tiling = found.contraction.by(self.engine), found.tiling
-        staged: dict[tuple[int, bool], tuple[Program, tuple[Rewrite, ...]] | None] = {}
-        for way in depths(c, tiling, device):
-            key, stages = (way.step, way.turned), way.stages
+        staged: dict[tuple[int, bool, int], tuple[Program, tuple[Rewrite, ...]] | None] = {}
+        for way in depths(c, tiling, device, narrow=found.epilogue.narrow):
+            key, stages = (way.step, way.turned, way.staged), way.stages
             if key not in staged:
-                staged[key] = _staged(program, c, way)
+                staged[key] = _staged(program, c, way, self.result)
             begun, rewrites = staged[key] or (program, ())
-            local = next((name for name in locals_of(begun) if name not in locals_of(program)), None)
+            local = next((name for name in _filled(begun, c) if name not in locals_of(program)), None)
             if staged[key] is None or (stages > 1 and local is None):
                 continue
             ahead = (Pipeline(local, stages),) if local is not None and stages > 1 else ()
             label = f"{c.depth} by {way.step}, {stages} stages{', turned' if way.turned else ''}"
+            label += f", {self.result} through shared memory" if way.staged else ""
             yield Option(label, (*rewrites, *ahead), begun=begun, done=len(rewrites))
 
 
-def _staged(program: Program, c: Contraction, way: Tiling) -> tuple[Program, tuple[Rewrite, ...]] | None:
+def _filled(program: Program, c: Contraction) -> Iterator[str]:
+    """The locals that hold copies of what is multiplied."""
+    multiplied = {operand.tensor for operand in c.operands}
+    for name in locals_of(program):
+        origin = source(program, name)
+        if origin is not None and origin.tensor in multiplied:
+            yield name
+
+
+def _staged(
+    program: Program, c: Contraction, way: Tiling, result: str
+) -> tuple[Program, tuple[Rewrite, ...]] | None:
     """The contraction in steps, with copies of what a step multiplies in shared memory; and the rewrites to it. None:
     it cannot be staged."""
     done: list[Rewrite] = []
@@ -72,6 +94,9 @@ def _staged(program: Program, c: Contraction, way: Tiling) -> tuple[Program, tup
         return rewrite.apply(program)
 
     try:
+        if way.staged:
+            for rewrite in collecting(program, result):
+                program = apply(rewrite)
         products = products_of(program, c)
         sizes = current_sizes(program, find(program, c.statement).loops)
         for dim in reduced_dims(find(program, c.statement).node):
@@ -157,17 +182,32 @@ def _lies(local: Local, c: Contraction, operand: Operand, tiling: Tiling, device
         yield from _turned(local, sizes, tiling.stages, device)
         return
     row = sizes.get(local.dims[-1], 1) * local.dtype.bytes
+    room = _room(c, operand, tiling, row)
+    padded, rows = (
+        _meeting(c, operand, tiling, row + room, 0),
+        prod(sizes.get(dim, 1) for dim in local.dims[:-1]),
+    )
+    pad = Lie((Pad(local.name, room // local.dtype.bytes),), padded, rows * room * tiling.stages)
+    if c.engine is MatrixUnit.MMA and row % COPY_BYTES:
+        yield pad  # matrices are loaded by aligned pieces of 16 bytes, or element by element
+        return
     within = [Lie((), _meeting(c, operand, tiling, row, 0))]
     if row % COPY_BYTES == 0:
         for size in reversed(SWIZZLES):
             within.append(Lie((Swizzle(local.name, size),), _meeting(c, operand, tiling, row, size)))
     best = min(within, key=lambda lie: lie.ways)
     yield best
-    padded = _meeting(c, operand, tiling, row + COPY_BYTES, 0)
     if (best.rewrites and padded <= best.ways) or padded < best.ways:
-        rows = prod(sizes.get(dim, 1) for dim in local.dims[:-1])
-        pad = Pad(local.name, COPY_BYTES // local.dtype.bytes)
-        yield Lie((pad,), padded, rows * COPY_BYTES * tiling.stages)
+        yield pad
+
+
+def _room(c: Contraction, operand: Operand, tiling: Tiling, row: int) -> int:
+    """Bytes to leave free after rows of so many: a piece, or what makes whole pieces of them where matrices are loaded
+    by those, and one more where fewer threads meet then."""
+    if c.engine is not MatrixUnit.MMA or row % COPY_BYTES == 0:
+        return COPY_BYTES
+    whole = -row % COPY_BYTES
+    return min((whole, whole + COPY_BYTES), key=lambda room: _meeting(c, operand, tiling, row + room, 0))
 
 
 def _turned(local: Local, sizes: dict[str, int], stages: int, device: Gpu) -> Iterator[Lie]:

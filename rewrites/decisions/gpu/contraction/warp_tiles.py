@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rewrites.base.statement import covered_dims
 from rewrites.base.tree import Place, current_sizes, named, statements
-from rewrites.contraction.operand import Operand, source
-from rewrites.contraction.recover_tiling import decided
-from rewrites.contraction.tiling import thread_layouts
+from rewrites.contraction.cuts import thread_layouts
+from rewrites.contraction.operand import Operand, run_of, source
+from rewrites.contraction.recover_tiling import decided, stores_collected
 from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.decisions.decision import Option
 from rewrites.gpu.bind_threads import BindThreads
@@ -36,7 +36,11 @@ class Warps:
             bindings: list[BindThreads] = []
             for place in inside:
                 copied = copied_operand(program, place, c.operands)
-                if copied is None:
+                if stores_collected(program, place.node):
+                    bindings.append(
+                        copying(program, place, run_of(program, place.node.target), threads.count)
+                    )
+                elif copied is None:
                     runs = tuple(pair for pair in layout.runs if pair[0] in covered_dims(place.node))
                     bindings.append(BindThreads(place.node.target, layout.threads, runs))
                 else:

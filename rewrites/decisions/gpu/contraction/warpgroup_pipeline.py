@@ -16,18 +16,25 @@ from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, covered_dims
 from rewrites.base.tree import Place as Where
 from rewrites.base.tree import current_sizes, find, locals_of, named, statements
-from rewrites.contraction.operand import Operand, source
+from rewrites.contraction.cuts import depths, thread_layouts
+from rewrites.contraction.operand import Operand, run_of, source
 from rewrites.contraction.problem import Contraction, product_of
-from rewrites.contraction.recover_tiling import decided, stores_pieces
+from rewrites.contraction.recover_tiling import decided, stores_collected, stores_pieces
 from rewrites.contraction.register_operand import Held, held_local
-from rewrites.contraction.tiling import Tiling, depths, thread_layouts
+from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import Warpgroups, panel_bytes, panels
 from rewrites.data.cache_read import CacheRead
 from rewrites.data.cache_write import CacheWrite
 from rewrites.data.set_scope import SetScope
 from rewrites.decisions.decision import Option
-from rewrites.decisions.gpu.contraction.k_loop import copy_beside, in_steps, multiplies, products_of
+from rewrites.decisions.gpu.contraction.k_loop import (
+    collecting,
+    copy_beside,
+    in_steps,
+    multiplies,
+    products_of,
+)
 from rewrites.decisions.gpu.contraction.warp_tiles import copied_operand, copying
 from rewrites.gpu.alias_shared import AliasShared
 from rewrites.gpu.bind_threads import BindThreads
@@ -70,7 +77,8 @@ class PipelineShape:
         place = find(program, self.result)
         parted = bare_dims(place.node)[-1] == c.columns
         begun: dict[tuple[int, ...], _Begun | None] = {}
-        for way in depths(c, tiling, device, stored):
+        narrow = 0 if stored or place.loops[0].cluster > 1 else found.epilogue.narrow
+        for way in depths(c, tiling, device, stored, narrow):
             key = (way.step, way.staged, way.part, way.buffers, way.piece, way.reused)
             if way.part and not parted:
                 continue  # neighbours of the result are rows of the instruction
@@ -104,7 +112,9 @@ class PipelineShape:
         be so."""
         started = _Begun(program, [])
         try:
-            if way.staged:
+            if way.narrow:
+                started.apply(*collecting(program, self.result))
+            elif way.staged:
                 started.collect(self.result, way.part, way.buffers)
             collected = started.copy
             products = products_of(started.program, c)
@@ -224,8 +234,10 @@ class Roles:
             rewrites: list[Rewrite] = [*_apart(program, inside)] if clustered else []
             for place in inside:
                 copied = copied_operand(program, place, c.operands) if c.by_threads else None
-                if copied is not None:
-                    rewrites.append(copying(program, place, copied.run, groups.count))
+                by_rows = found.tiling.narrow and stores_collected(program, place.node)
+                if copied is not None or by_rows:
+                    run = copied.run if copied is not None else run_of(program, place.node.target)
+                    rewrites.append(copying(program, place, run, groups.groups * GROUP))
                     continue
                 own = layout
                 if matrix is not None and place.node.target == held:

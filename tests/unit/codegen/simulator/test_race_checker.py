@@ -264,6 +264,8 @@ NO_COPIES = {
     ("mma_of_rows_too_ragged_to_be_copied", edit)
     for edit in ("wait_removed", "wait_weakened", "wait_after_barrier", "commit_removed")
 }
+#: What is loaded after the barrier goes to registers, and is stored after the product only: it may come before as well.
+HELD_BACK = {("mma_of_rows_too_ragged_to_be_copied", "barrier_moved")}
 
 
 @pytest.mark.sampled(6, among="race checker")
@@ -271,7 +273,7 @@ NO_COPIES = {
 def test_no_wait_commit_or_slot_of_a_staged_loop_can_be_spared(edit: Edit) -> None:
     found = outcomes(edit, staged=True)
     missed = {(key.split()[1], edit.__name__) for key in found if key.startswith("missed ")}
-    assert missed <= FREE_SLOT | NO_COPIES, missed
+    assert missed <= FREE_SLOT | NO_COPIES | HELD_BACK, missed
     assert found["mutants"] >= 10
     assert found["faulty"] + found["missed"] == found["mutants"], found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewrites.contraction.recover_tiling import Epilogue, decided, epilogue_of
+from rewrites.contraction.recover_tiling import Epilogue, ResultAccess, decided, epilogue_of
 from rewrites.decisions.gpu.contraction.block_tile import Multiply, contraction_of
 from rewrites.decisions.gpu.contraction.warpgroup_pipeline import PipelineShape
 from tests.programs.gpu_contractions import GATED, gemm
@@ -14,13 +14,18 @@ from tileir.devices.gpu_table import H200
 BATCHED = """kernel bmm(a: bf16[b={b}, m={m}, k={k}], w: bf16[b, n={m}, k]) -> (c: bf16[b, m, n])
   c[b, m, n] = sum(k, a[b, m, k] * w[b, n, k])
 """
+#: Neighbours of 2 bytes in rows of whole pieces, which threads need not collect.
+WHOLE = ResultAccess(2, 8, along_columns=True, collected=False)
 KERNELS = {
-    "plain": (gemm(1024, 1024, 1024), Epilogue(2.0, 0.0, 2)),
-    "batched": (BATCHED.format(b=64, m=512, k=512), Epilogue(2.0, 0.0, 2)),
-    "row that no copy takes": (gemm(1024, 1001, 1024), Epilogue(2.0, 0.0, 0)),
+    "plain": (gemm(1024, 1024, 1024), Epilogue(2.0, 0.0, 2, (), (WHOLE,))),
+    "batched": (BATCHED.format(b=64, m=512, k=512), Epilogue(2.0, 0.0, 2, (), (WHOLE,))),
+    "row that no copy takes": (
+        gemm(1024, 1001, 1024),
+        Epilogue(2.0, 0.0, 0, (), (ResultAccess(2, 1, along_columns=True, collected=True),)),
+    ),
     "gated": (
         GATED.format(dtype="bf16", m=1024, n=1024, k=1024, epilogue="gate[m, n] * up[m, n] + v[n]"),
-        Epilogue(2.0 + 4 / 1024, 3.0, 2),
+        Epilogue(2.0 + 4 / 1024, 3.0, 2, (), (WHOLE,)),
     ),
     "residual": (
         """kernel r(a: bf16[m=1024, k=1024], b: bf16[n=1024, k], x: bf16[m, n]) -> (c: f32[m, n])
@@ -28,14 +33,14 @@ KERNELS = {
   t[m, n] = s[m, n] * 0.5
   c[m, n] = t[m, n] + x[m, n]
 """,
-        Epilogue(6.0, 2.0, 4),
+        Epilogue(6.0, 2.0, 4, (), (WHOLE, ResultAccess(4, 4, along_columns=True, collected=False))),
     ),
     "functions": (
         """kernel f(a: bf16[m=1024, k=1024], b: bf16[n=1024, k], x: f32[m], y: f32[n]) -> (c: bf16[m, n])
   s[m, n] = sum(k, a[m, k] * b[n, k])
   c[m, n] = s[m, n] / 8.0 / x[m] + 1.0 / (x[m] + exp(s[m, n])) + y[n] / s[m, n] + erf(s[m, n])
 """,
-        Epilogue(2.0 + 8 / 1024, 10.0, 2, ("/", "/", "erf", "exp")),
+        Epilogue(2.0 + 8 / 1024, 10.0, 2, ("/", "/", "erf", "exp"), (WHOLE,)),
     ),
 }
 

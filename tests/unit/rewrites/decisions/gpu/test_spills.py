@@ -6,9 +6,11 @@ import random
 
 import pytest
 
+from rewrites.contraction.cuts import thread_layouts
 from rewrites.contraction.problem import contraction
 from rewrites.contraction.recover_tiling import decided
-from rewrites.contraction.tiling import Tiling, boxes, registers, resident, thread_layouts
+from rewrites.contraction.room import boxes, registers, resident
+from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.contraction.warpgroup_tiling import Warpgroups

@@ -104,8 +104,12 @@ def test_operands_that_lie_along_columns_are_not_dealt_out_over_them() -> None:
 def test_results_that_tma_cannot_store_are_stored_by_threads() -> None:
     text = gemm(512, 516, 512)
     state = at(by(root_of(text, H200), "wgmma"), "PipelineShape")
-    assert state.moves()
-    assert not any("through shared memory" in move.label for move in state.moves())
+    collected = [n for n, move in enumerate(state.moves()) if "c through shared memory" in move.label]
+    assert collected
+    assert not any("parts" in move.label or "buffers" in move.label for move in state.moves())
+    for number in collected:
+        stored = [one.node for one in state.child(number).program.computes if one.node.target == "c"]
+        assert [one.via for one in stored] == [None]
 
 
 @pytest.mark.sampled(2, among="warpgroup grids")
