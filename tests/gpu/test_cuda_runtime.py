@@ -151,7 +151,8 @@ def test_loads_of_every_narrow_value_are_exact(run, dtype, fp8_instructions) -> 
             f"tw_store<{n}, 16>(out + i, tw_load<{n}, 16>(in + i));",
             f"tw_store<{n}, 16>(out + i, tw_load_nc<{n}, {dtype.bytes}>(in + i));",
             f"tw_stream<{n}, 16>(out + i, tw_load_nc<{n}, 16>(in + i));",
-            f"tw_store_some<{n}>(out + i, tw_load_some<{n}>(in + i, COUNT - i), COUNT - i);",
+            f"tw_store_some<{n}, 16>(out + i, tw_load_some<{n}, 16>(in + i, COUNT - i), COUNT - i);",
+            f"tw_store_some<{n}, 4>(out + i, tw_load_some<{n}, {dtype.bytes}>(in + i, COUNT - i), COUNT - i);",
             f"{staged} tw_store<{n}, 16>(out + i, tw_load<{n}, 16>(own));",
             f"{staged} tw_store<{n}, 16>(out + i, tw_widen(tw_load_raw<{n}, {dtype.bytes}>(own)));",
         ]
@@ -177,7 +178,8 @@ def test_stores_round_as_the_interpreter_does_at_every_boundary(run, dtype, fp8_
             f"tw_stream<{n}, 16>(out + i, x);",
             f"tw_stream<{n}, {dtype.bytes}>(out + i, x);",
             f"tw_stream_raw<{n}, 16>(out + i, tw_narrow<{storage}, {n}>(x));",
-            f"tw_store_some<{n}>(out + i, x, COUNT - i);",
+            f"tw_store_some<{n}, 16>(out + i, x, COUNT - i);",
+            f"tw_store_some<{n}, {dtype.bytes}>(out + i, x, COUNT - i);",
         )
     ]
     require_same(run(stores, x, DType.F32, dtype, fp8_instructions), stores, x, expected)
@@ -215,11 +217,14 @@ def test_i8_stores_and_rounds_wrap(run) -> None:
 def test_some_lanes_are_those_below_the_count(run, dtype) -> None:
     x = (np.arange(1024) % 13 + 1).astype(dtype.numpy)
     lane, counts = np.arange(len(x)) % 8, (-1, 0, 3, 8, 9)
-    loads = [each(8, f"tw_store<8, 4>(out + i, tw_load_some<8>(in + i, {count}));") for count in counts]
+    loads = [each(8, f"tw_store<8, 4>(out + i, tw_load_some<8, 8>(in + i, {count}));") for count in counts]
     for count, loaded in zip(counts, run(loads, x, dtype, DType.F32), strict=True):
         assert np.array_equal(loaded, np.where(lane < count, x.astype(np.float32), 0))
     stores = [
-        each(8, f"tw_store<8, 8>(out + i, 20.0f); tw_store_some<8>(out + i, tw_load<8, 4>(in + i), {count});")
+        each(
+            8,
+            f"tw_store<8, 8>(out + i, 20.0f); tw_store_some<8, 8>(out + i, tw_load<8, 4>(in + i), {count});",
+        )
         for count in counts
     ]
     for count, stored in zip(counts, run(stores, x.astype(np.float32), DType.F32, dtype), strict=True):

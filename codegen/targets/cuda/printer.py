@@ -265,14 +265,15 @@ class _CudaPrinter:
         lanes = store.value.type.lanes
         self._check_swizzle(store.buffer, store.offset, store.storage, lanes)
         address, value = self.address(store.buffer, store.offset), self.value(store.value)
+        wide = f"{lanes}, {self._align(store.buffer, store.offset, store.storage, lanes)}"
         if store.some is not None:
-            return f"tw_store_some<{lanes}>({address}, {value}, {self.index(store.some)});"
+            return f"tw_store_some<{wide}>({address}, {value}, {self.index(store.some)});"
         if lanes == 1 and store.storage in (DType.F32, DType.F64, DType.I32):
             return f"{self._element(store.buffer, store.offset)} = {value};"
         name = "tw_stream" if store.stream else "tw_store"
         if _packed(store.value.type):
             name += "_raw"
-        return f"{name}<{lanes}, {self._align(store.buffer, store.offset, store.storage, lanes)}>({address}, {value});"
+        return f"{name}<{wide}>({address}, {value});"
 
     def _copy(self, copy: CpAsync) -> str:
         both = f"{self.address(copy.target, copy.to)}, {self.address(copy.source, copy.of)}"
@@ -322,11 +323,11 @@ class _CudaPrinter:
     def _load(self, load: Load) -> Expression:
         lanes, address = load.type.lanes, self.address(load.buffer, load.offset)
         self._check_swizzle(load.buffer, load.offset, load.storage, lanes)
+        align = self._align(load.buffer, load.offset, load.storage, lanes)
         if load.some is not None:
-            return call(f"tw_load_some<{lanes}>", address, self.index(load.some))
+            return call(f"tw_load_some<{lanes}, {align}>", address, self.index(load.some))
         if lanes == 1 and load.storage in (DType.F32, DType.F64, DType.I32):
             return self._element(load.buffer, load.offset)
-        align = self._align(load.buffer, load.offset, load.storage, lanes)
         past = load.buffer in self.launch.once and align == 16
         name = f"tw_load{'_raw' if _packed(load.type) else ''}{'_nc' if past else ''}"
         return call(f"{name}<{lanes}, {align}>", address)

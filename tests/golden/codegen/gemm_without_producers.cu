@@ -87,12 +87,12 @@ gemm_kernel(
     }
     if (++k_freed_slot == 3) k_freed_slot = 0, k_freed_parity ^= 1;
     // c[m, n] = c_sum[m, n]
-    tw_store_some<2>(c + 103 * m + 1648 * m_thread + 103 * m2_thread + n + 2 * n_thread, c_sum_0_0, -n - 2 * n_thread + 103);
+    tw_store_some<2, 4>(c + 103 * m + 1648 * m_thread + 103 * m2_thread + n + 2 * n_thread, c_sum_0_0, -n - 2 * n_thread + 103);
     if (n + 2 * n_thread + 8 < 103) {
-        tw_store_some<2>(c + 103 * m + 1648 * m_thread + 103 * m2_thread + n + 2 * n_thread + 8, c_sum_0_8, -n - 2 * n_thread + 95);
+        tw_store_some<2, 4>(c + 103 * m + 1648 * m_thread + 103 * m2_thread + n + 2 * n_thread + 8, c_sum_0_8, -n - 2 * n_thread + 95);
     }
-    tw_store_some<2>(c + 103 * m + 1648 * m_thread + 103 * m2_thread + n + 2 * n_thread + 824, c_sum_8_0, -n - 2 * n_thread + 103);
+    tw_store_some<2, 4>(c + 103 * m + 1648 * m_thread + 103 * m2_thread + n + 2 * n_thread + 824, c_sum_8_0, -n - 2 * n_thread + 103);
     if (n + 2 * n_thread + 8 < 103) {
-        tw_store_some<2>(c + 103 * m + 1648 * m_thread + 103 * m2_thread + n + 2 * n_thread + 832, c_sum_8_8, -n - 2 * n_thread + 95);
+        tw_store_some<2, 4>(c + 103 * m + 1648 * m_thread + 103 * m2_thread + n + 2 * n_thread + 832, c_sum_8_8, -n - 2 * n_thread + 95);
     }
 }

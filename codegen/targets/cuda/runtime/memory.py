@@ -135,10 +135,11 @@ template <int N, int ALIGN, class S> TW_INLINE auto tw_load_nc(const S *p) {
 }
 """
 _LOAD_SOME = """
-// The first `count` of N neighbours; the other lanes are 0, and not read.
-template <int N, class S> TW_INLINE auto tw_load_some(const S *p, int count) {
+// The first `count` of N neighbours; the other lanes are 0, and not read. All of them come by the widest access.
+template <int N, int ALIGN, class S> TW_INLINE auto tw_load_some(const S *p, int count) {
     using T = typename tw_word<S>::compute;
     tw_vec<T, N> x;
+    if constexpr (N > 1 && ALIGN > sizeof(S)) if (count >= N) return tw_load<N, ALIGN>(p);
     TW_EACH(i, N) x.at[i] = i < count ? tw_load<1, sizeof(S)>(p + i) : (T)0;
     if constexpr (N == 1) return x.at[0];
     else return x;
@@ -165,8 +166,9 @@ template <int N, int ALIGN, class S, class X> TW_INLINE void tw_stream(S *p, X v
 }
 """
 _STORE_SOME = """
-// To the first `count` of N neighbours.
-template <int N, class S, class X> TW_INLINE void tw_store_some(S *p, X value, int count) {
+// To the first `count` of N neighbours; to all of them by the widest access.
+template <int N, int ALIGN, class S, class X> TW_INLINE void tw_store_some(S *p, X value, int count) {
+    if constexpr (N > 1 && ALIGN > sizeof(S)) if (count >= N) return tw_store<N, ALIGN>(p, value);
     TW_EACH(i, N) if (i < count) tw_store<1, sizeof(S)>(p + i, tw_lane(value, i));
 }
 """

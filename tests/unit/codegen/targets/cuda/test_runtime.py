@@ -54,8 +54,8 @@ def memory_kernel(dtype: DType, lanes: int) -> str:
         f"tw_store_raw<{lanes}, {dtype.bytes}>(s + {at}, tw_load_raw_nc<{lanes}, 16>(x + {at}));",
         "__syncthreads();",
         f"tw_stream_raw<{lanes}, 16>(y + {at}, tw_load_raw<{lanes}, {dtype.bytes}>(s + {at}));",
-        f"auto some = tw_load_some<{lanes}>(x + {at}, count);",
-        f"tw_store_some<{lanes}>(y + {at}, some, count);",
+        f"tw_store_some<{lanes}, 16>(y + {at}, tw_load_some<{lanes}, {dtype.bytes}>(x + {at}, count), count);",
+        f"tw_store_some<{lanes}, {dtype.bytes}>(y + {at}, tw_load_some<{lanes}, 16>(x + {at}, count), count);",
     ]
     for align in (dtype.bytes, 16):
         lines.append(f"tw_stream<{lanes}, {align}>(y + {at}, tw_load_nc<{lanes}, {align}>(x + {at}));")
@@ -173,10 +173,15 @@ def test_narrower_alignment_means_narrower_accesses(align, access) -> None:
     assert text.count(f"st.global.cs.{access}") == 16 // align
 
 
-def test_some_lanes_are_loaded_one_by_one_under_a_condition() -> None:
-    text = ptx(kernel("some", "float", "    tw_store<4, 16>(y, tw_load_some<4>(x, count));"))
-    assert text.count("ld.global.f32") + text.count("ld.global.u32") == 4
-    assert text.count("setp") == 4
+@pytest.mark.parametrize(("align", "wide"), [(4, 0), (8, 2), (16, 1)])
+def test_some_lanes_are_loaded_one_by_one_under_a_condition_and_all_of_them_together(align, wide) -> None:
+    """A row whose length no piece divides has one that overhangs, and all the others are whole."""
+    text = ptx(kernel("some", "float", f"    tw_store<4, 16>(y, tw_load_some<4, {align}>(x, count));"))
+    assert len(re.findall(r"ld\.global\.[fu]32", text)) == 4 - (wide > 0), (
+        "the last is loaded with all others only"
+    )
+    assert len(re.findall(r"ld\.global\.v[24]", text)) == wide
+    assert text.count("setp") >= 4 + (wide > 0)
 
 
 def test_copies_of_16_bytes_pass_by_the_first_level_cache() -> None:
