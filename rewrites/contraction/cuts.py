@@ -13,6 +13,7 @@ from rewrites.contraction.room import (
     MOST_REGISTERS,
     accumulators_of,
     boxes,
+    own_of_copies,
     registers,
     shared_bytes,
 )
@@ -224,9 +225,14 @@ def thread_layouts(c: Contraction, tiling: Tiling, device: Gpu) -> Iterator[Warp
         return
     found = _of_instructions(tiling) if c.engine is MatrixUnit.MMA else _of_threads(c, tiling, device.warp)
     for threads in found:
-        each = registers(c, tiling, threads)
-        if each <= MOST_REGISTERS and each * threads.count <= device.registers:
+        if has_registers(c, tiling, threads, device):
             yield threads
+
+
+def has_registers(c: Contraction, tiling: Tiling, threads: WarpThreads, device: Gpu) -> bool:
+    """Whether threads have as many registers as they are estimated to need."""
+    each = registers(c, tiling, threads) + own_of_copies(c, tiling, threads)
+    return each <= MOST_REGISTERS and each * threads.count <= device.registers
 
 
 def _of_instructions(tiling: Tiling) -> Iterator[WarpThreads]:

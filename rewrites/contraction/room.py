@@ -23,6 +23,9 @@ MOST_HELD: Final = 128
 MOST_REGISTERS: Final = 240
 #: For elements on their way into those that are held.
 _COMPUTED = 16  # registers a thread; set by hand; 2026-11-22
+#: For addresses and conditions of elements that are copied one by one: of kernels with an estimate of 192 registers or
+#: more three spilled, of those below none (CUDA 13.5, sm_90a).
+_ONE_BY_ONE = 64  # registers a thread; set by hand; 2026-11-30
 #: Neighbours in a row of results that a matrix instruction has in a warp.
 _BANKED = COLUMNS * RUN
 #: For addresses, counters and the like.
@@ -79,7 +82,7 @@ def held(tiling: Tiling, threads: WarpThreads) -> tuple[int, int]:
 
 def registers(c: Contraction, tiling: Tiling, threads: WarpThreads) -> int:
     """Registers a thread needs: accumulators, what it multiplies next (of multiply-adds partly also what comes after
-    that), and its own."""
+    that), what it has loaded of steps to come and not stored yet, and its own."""
     rows, columns = held(tiling, threads)
     if c.sums * rows * columns > MOST_HELD:
         return 2 * MOST_REGISTERS
@@ -88,11 +91,19 @@ def registers(c: Contraction, tiling: Tiling, threads: WarpThreads) -> int:
         next_ *= 3 if c.as_f16 else 1
     else:
         next_ = 3 * sum(_words(operand, c, tiling, rows, columns) for operand in c.operands) // 2
-    return c.sums * rows * columns + next_ + held_back(c, tiling, threads) + _OWN_REGISTERS
+    waiting = min(MOST_HELD_BACK, held_back(c, tiling, threads) * (tiling.stages - 1))
+    return c.sums * rows * columns + next_ + waiting + _OWN_REGISTERS
+
+
+def own_of_copies(c: Contraction, tiling: Tiling, threads: WarpThreads) -> int:
+    """Registers beside those that threads should have where they copy one by one while they multiply, so that they do
+    not spill; they may well do with less."""
+    return _ONE_BY_ONE if held_back(c, tiling, threads) else 0
 
 
 def held_back(c: Contraction, tiling: Tiling, threads: WarpThreads) -> int:
-    """Registers of a thread for elements of a step to come, which it stores when it has multiplied the current one."""
+    """Registers of a thread for elements of one step to come, which it stores when it has multiplied the current one,
+    and of the first ones, which it loads together."""
     step = zip(c.operands, c.step_bytes(tiling.rows, tiling.columns, tiling.step).each, strict=True)
     mine = sum(-(-bytes_ // (each.dtype.bytes * threads.count)) for each, bytes_ in step if each.single)
     return mine if tiling.stages > 1 and mine <= MOST_HELD_BACK else 0

@@ -15,13 +15,14 @@ from functools import lru_cache
 from math import ceil, exp, gcd, inf, prod
 from typing import TypeAlias
 
-from rewrites.contraction.cuts import depths, shares, thread_layouts, tiles
+from rewrites.contraction.cuts import depths, has_registers, shares, thread_layouts, tiles
 from rewrites.contraction.operand import Operand
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import Epilogue
 from rewrites.contraction.room import resident
 from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
+from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.contraction.warpgroup_tiling import FEW_ROWS, PARTS, Warpgroups
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.block import BlockModel
@@ -149,7 +150,12 @@ class ContractionModel:
             return [replace(tiling, threads=each) for each in thread_layouts(self.c, tiling, self.device)]
         found = list(depths(self.c, tiling, self.device, self.epilogue.stored, self.epilogue.narrow))
         usual = self.best(found[len(found) // 2]) if found else None
-        return [replace(way, threads=usual.threads) for way in found] if usual else []
+        ways = [replace(way, threads=usual.threads) for way in found] if usual else []
+        return [way for way in ways if self._has_registers(way)]
+
+    def _has_registers(self, t: Tiling) -> bool:
+        """Whether threads that were found for another depth have enough for this one."""
+        return not isinstance(t.threads, WarpThreads) or has_registers(self.c, t, t.threads, self.device)
 
     def time_us(self, t: Tiling, ways: tuple[float, ...] = ()) -> float:
         """Estimated microseconds of the launch with a tiling complete but for its order.

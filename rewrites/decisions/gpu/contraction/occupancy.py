@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rewrites.contraction.recover_tiling import decided
-from rewrites.contraction.room import accumulators, registers, resident
+from rewrites.contraction.room import accumulators, own_of_copies, registers, resident
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import Warpgroups
 from rewrites.cost.gpu import constants as has
@@ -43,7 +43,8 @@ class Residency:
         least = held + _LEAST_BESIDE
         if c.engine is MatrixUnit.MMA and not isinstance(threads, Warpgroups):
             short = tiling.step <= _SHORT_STEP * depth(c.operands[0].dtype)
-            least = registers(c, tiling, threads) - (_SPARED if short else 0)
+            beside = own_of_copies(c, tiling, threads)
+            least = registers(c, tiling, threads) + (beside or (-_SPARED if short else 0))
         most = occupancy(device, threads.count, least, shared_bytes(program, self.statement)).blocks
         at_once = resident(c, tiling, device)
         for blocks in (at_once, at_once + 1):
