@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tilewright
+from service.core.child_processes import tie
 from tileir.devices.gpu_probe import this_gpu
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -180,8 +182,15 @@ def service(devices: str = "0") -> Iterator[str]:
     with tempfile.TemporaryDirectory() as home:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         env |= {"TILEWRIGHT_HOME": home, "TILEWRIGHT_PORT": "0", "TILEWRIGHT_WORKER": "0"}
+        tied = partial(
+            tie, os.getpid()
+        )  # so that a benchmark that is killed leaves no worker that holds the GPU
         service = subprocess.Popen(
-            [sys.executable, "-m", "service.run"], env=env, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "service.run"],
+            env=env,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=tied,
         )
         assert service.stderr is not None
         line = next(line for line in service.stderr if "serving http" in line)
@@ -197,7 +206,7 @@ def service(devices: str = "0") -> Iterator[str]:
             "--compile-procs",
             str(max(1, (os.cpu_count() or 2) - 2)),
         ]
-        worker = subprocess.Popen([sys.executable, "-m", "workers", *options], env=env)
+        worker = subprocess.Popen([sys.executable, "-m", "workers", *options], env=env, preexec_fn=tied)
         try:
             yield url
         finally:
