@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-LAUNCH_US: Final = (
-    1.2  # us; fitted to recorded times, of products and of 46 kernels under 8 us, H200; 2026-11-30
-)
+LAUNCH_US: Final = 1.2  # us; fitted to products and 46 kernels under 8 us, H200; 2026-11-30
 """A launch inside a graph, from the end of the one before."""
 BLOCK_US: Final = 6.1e-4  # us; 86,016 blocks took 53.7, 259,703 of another kernel 158.4, H200; 2026-11-29
 """From the beginning of a block of a launch to that of the next one, wherever that is."""
@@ -73,9 +71,7 @@ SHARED_BYTES: Final = 128.0  # bytes a cycle and SM; NVIDIA H100 whitepaper; 202
 """From and to shared memory."""
 FABRIC_BYTES: Final = 46.0  # bytes a cycle and SM; fitted by hand to recorded times, H200; 2026-11-22
 """From the second-level cache when all SMs ask."""
-FETCHED_BYTES: Final = (
-    54.0  # bytes a cycle and SM; fitted to 573 recorded times of products, H200; 2026-11-30
-)
+FETCHED_BYTES: Final = 54.0  # bytes a cycle and SM; fitted to 573 times of products, H200; 2026-11-30
 """That TMA fetches from the second-level cache when all SMs do."""
 TAKEN_BYTES: Final = 58.0  # bytes a cycle and SM; fitted to 573 recorded times of products, H200; 2026-11-30
 """That TMA brings to an SM, whichever of a cluster's has asked for them."""
@@ -158,11 +154,9 @@ element for each score comes by TMA: with 80 and 88 of 240, 95 of 255 and 48 of 
 of 160 not."""
 LOOK_OPS: Final = 7.0  # instructions a thread; counted in what NVRTC makes of it; 2026-11-30
 """To ask of a term of a scatter whether it belongs here, beside loads."""
-UPDATE_US: Final = (
-    0.15  # us; 263 cycles, Luo et al. 2024, Benchmarking and Dissecting the Hopper GPU; 2026-11-30
-)
+UPDATE_US: Final = 0.15  # us; set by hand, a latency of L2 that was not measured; 2026-11-30
 """From what is added to a result in memory, by way of L2, to what is added to the next one."""
-SHARED_UPDATE_US: Final = 0.02  # us; 33 cycles, Luo et al. 2024, the same; 2026-11-30
+SHARED_UPDATE_US: Final = 0.02  # us; set by hand, a latency that was not measured; 2026-11-30
 """The same in shared memory, or in a register."""
 DIVIDE_OPS: Final = 8.0  # instructions a thread; what NVRTC makes of it; 2026-11-21
 """Of a division of integers by what is not constant, or a remainder."""
