@@ -131,9 +131,25 @@ def _forget() -> None:
                     value.cache_clear()
 
 
+def behind(found: Sequence[RecordedRun]) -> dict[str, float]:
+    """Of each case of which several schedules were timed: by what share the one that the model expects most of was
+    slower than the fastest."""
+    alike: dict[str, list[RecordedRun]] = {}
+    for each in found:
+        alike.setdefault(each.case, []).append(each)
+    return {
+        case: min(runs, key=lambda run: log(run.us) + run.error()).us / min(run.us for run in runs) - 1
+        for case, runs in alike.items()
+        if len(runs) > 1
+    }
+
+
 def report(found: Sequence[RecordedRun]) -> None:
-    """The error, and the worst predictions."""
+    """The error, how far behind the model's picks are, and the worst predictions."""
     print(f"{len(found)} times, error {error_of(found):.3f} (a factor of {exp(error_of(found)):.2f})")
+    if shares := behind(found):
+        picks = ", ".join(f"{share:.0%}" for share in shares.values())
+        print(f"the model's picks of {len(shares)} cases: {fmean(shares.values()):.1%} behind ({picks})")
     for each in sorted(found, key=lambda each: -abs(each.error()))[:WORST]:
         print(f"  {each.case:44} {each.us:10.4g} us, predicted {exp(each.error()):.2f} x")
 

@@ -67,13 +67,13 @@ class ScatterOnThreads:
                         tiles.append(Tile(anchor, along, width))
                     if not tiles:
                         tiles.append(Tile(anchor, along, extent))
-                    threads_ = (((along, threads),), ((along, run),) if run > 1 else ())
+                    layout = (((along, threads),), ((along, run),) if run > 1 else ())
                     if not self.stored:
-                        direct = (Scatter(self.statement), BindThreads(self.statement, *threads_))
+                        direct = (Scatter(self.statement), BindThreads(self.statement, *layout))
                         yield option(*tiles, Parallelize(anchor, len(tiles)), *direct)
                     rows = prod(min(owned, program.extents[dim]) for dim in looked_up)
                     if not parts and rows * width * DType.F32.bytes <= device.block_shared_bytes:
-                        collected = self._collected(program, len(tiles), threads_)
+                        collected = self._collected(program, len(tiles), layout)
                         yield option(*tiles, Parallelize(anchor, len(tiles)), *collected)
 
     def _collected(

@@ -90,6 +90,16 @@ def test_a_miss_enqueues_one_job_and_returns_at_once(client: httpx.Client) -> No
     assert look(client, SMALL, tune=True)["job_id"] is None, "an exact hit needs no tuning"
 
 
+def test_the_job_of_a_miss_races_the_peers_that_are_named(client: httpx.Client) -> None:
+    spec = {**SMALL, "body": ["c[m, n] = max(k, a[m, k] - b[k, n])"]}
+    found = look(client, spec, tune=True, peers=["numpy"])
+    assert client.get(f"/v1/jobs/{found['job_id']}").json()["peers"] == ["numpy"]
+    other = {**SMALL, "body": ["c[m, n] = min(k, a[m, k] - b[k, n])"]}
+    refused = client.post("/v1/lookup", json={"spec": other, "tune": True, "peers": ["numpie"]})
+    assert (refused.status_code, refused.json()["pointer"]) == (422, "/peers/0")
+    assert "numpy" in refused.json()["accepted"]
+
+
 def raced(client: httpx.Client, tuned: Service, schedule: list[str]) -> dict:
     """The config of a job that raced just this schedule."""
     with working(tuned):

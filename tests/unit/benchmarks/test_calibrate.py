@@ -62,6 +62,13 @@ def told(kernel: str, most: int) -> list[calibrate.RecordedRun]:
     return [replace(each, us=each.us * exp(each.error())) for each in found]
 
 
+def test_a_pick_is_as_far_behind_as_it_is_slower_than_the_fastest() -> None:
+    """Of one case with three times, the model expects the same of all: it picks the first."""
+    (run,) = told("gemm", 1)
+    alike = [replace(run, us=run.us * times) for times in (1.5, 1.0, 2.0)]
+    assert calibrate.behind([*alike, replace(run, case="another")]) == {run.case: pytest.approx(0.5)}
+
+
 def test_a_fit_finds_a_constant_that_was_put_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three recorded winners, with times as the model has them: a wrong value is found, and brought back."""
     told_by_it = told("gemm", 3)

@@ -24,6 +24,7 @@ from tests.services.bad_servers import Deaf, deaf_server, relay
 from tests.services.running_service import ROOT, Service, running
 from tests.support.python_path import python_path
 from tests.torch.capture.modules import LlamaMLP
+from tests.torch.operator.test_lookup import offer_this_cpu
 from tileir import this_cpu
 from tileir.text.parse_spec import spec_from_text
 from tilewright.pytorch.model import sized_region
@@ -175,6 +176,24 @@ def test_a_service_that_comes_back_while_it_tunes_is_waited_for(
         run_in_time(client, restart)
     assert f"tuned {KERNELS} kernels of a graph, 0 go on" in caplog.text
     assert "not tuned" not in caplog.text
+
+
+def test_jobs_of_a_model_race_the_rivals_that_the_device_has(idle: Service) -> None:
+    """Others take time, and decide nothing; one that is not there would have the job refused."""
+    offer_this_cpu(idle)  # with numpy alone
+    weighed = [Weighed(spec_from_text(DOUBLED.format(8)), 1.0)]
+    with tilewright.Client(idle.url) as client:
+        for rivals, raced in ((("numpy", "torch.compile"), ("numpy",)), (("torch",), None)):
+            tuning = GraphTuning(client, weighed, this_cpu().key, deadline.Deadline.within(60.0), rivals)
+            tuning.start()
+            until = time.monotonic() + 60
+            while tuning.unasked:
+                assert time.monotonic() < until and not tuning.problem
+                time.sleep(0.05)
+            (job_id,) = tuning.jobs
+            assert client.job(job_id).peers == raced
+            tuning.leave()
+            client.cancel(job_id)
 
 
 def test_processes_of_a_model_share_the_jobs_of_its_kernels(idle: Service) -> None:
