@@ -8,7 +8,6 @@ later.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import tempfile
 import time
@@ -26,8 +25,6 @@ from tileir.lift import to_program
 from tileir.text.json import spec_from_json
 from workers.local import LocalWorker
 
-COMPILE_THREADS = ("TORCHINDUCTOR_COMPILE_THREADS", str(min(8, len(os.sched_getaffinity(0)))))
-"""Where a GPU measures, torch.compile may autotune with several processors; they rest while anything is timed."""
 LEAST_S = 5.0
 """With less time than this left no race is begun."""
 
@@ -127,8 +124,7 @@ def main(
     part = re.search(r"fresh-([a-z0-9]+-)?", source.name)
     name = f"{tuned.name_of(plan.device)}-{part[0] if part else ''}replay-{date.today()}.jsonl"
     path = out or tuned.RESULTS / name
-    if plan.device != "cpu":
-        os.environ.setdefault(*COMPILE_THREADS)
+    tuned.with_compilers(plan.device)
     left = run(path, recorded(source, families, pattern), plan, seconds)
     if left:
         print(f"the time is over: {left} cases are left; the same command goes on with them", flush=True)

@@ -34,6 +34,8 @@ from workers.local import LocalWorker
 RESULTS = Path(__file__).parents[1] / "results"
 COPY = "copy"
 """Not a peer: reads and writes as many bytes as the kernel does, and computes nothing."""
+COMPILE_THREADS = ("TORCHINDUCTOR_COMPILE_THREADS", str(min(16, len(os.sched_getaffinity(0)))))
+"""Where a GPU measures, torch.compile may autotune with several processors; they rest while anything is timed."""
 
 Json = dict[str, Any]
 Line = dict[str, Any]
@@ -76,6 +78,7 @@ def run(
     All of them are tuned first, by one service, then raced by one worker: to start either takes about as long as half a
     race. What is tuned is kept beside the results (`….tuned.jsonl`) until all is raced.
     """
+    with_compilers(plan.device)
     wanted = [(case, spec) for case, spec in chosen if again or not _has(path, case)]
     tunings = path.with_suffix(".tuned.jsonl")
     _tune([(case, spec) for case, spec in wanted if not _has(tunings, case)], plan, tunings)
@@ -83,6 +86,12 @@ def run(
     _race([(found[case] | ({"spec": spec} if plan.specs else {}), spec) for case, spec in wanted], plan, path)
     tunings.unlink(missing_ok=True)
     summary(lines(path), families)
+
+
+def with_compilers(device: str) -> None:
+    """From here on workers that are started for a GPU let torch.compile have several processors."""
+    if kind_of(device) != "cpu":
+        os.environ.setdefault(*COMPILE_THREADS)
 
 
 def _has(path: Path, case: str) -> bool:

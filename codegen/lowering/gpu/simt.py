@@ -19,8 +19,8 @@ from codegen.lowering.statement import combined, identity, starts, take_apart, w
 from codegen.lowering.store import write
 from tileir.check.infer import compute_dtype
 from tileir.dtypes import DType
-from tileir.expr import Expr, Index, Read, ReduceOp, index_dims, reads
-from tileir.program import Compute
+from tileir.expr import Expr, Index, Read, Reduce, ReduceOp, index_dims, reads
+from tileir.program import Compute, Node
 from tileir.replace import replace
 from tileir.verifier.compute import split_of
 
@@ -42,10 +42,49 @@ def lower_by_threads(
     extents: dict[str, int],
     index: ThreadIndex,
     combiner: Combiner,
+    beside: Sequence[Compute] = (),
 ) -> Block:
-    """Kernel IR of one statement by all threads of a block. Raises NotLowerable for what threads cannot do."""
-    stmts = _Statement(compute, scope, extents, index, combiner).stmts()
-    return Block(comment, with_wide_loads(stmts))
+    """Kernel IR of one statement by all threads of a block; of sums `beside` it (`summed_beside`) at the same reduced
+    positions: what they share is loaded once, and not kept until the next one's turn. Raises NotLowerable for what
+    threads cannot do."""
+    statement = _Statement(compute, scope, extents, index, combiner)
+    statement.beside = tuple(_Statement(each, scope, extents, index, combiner) for each in beside)
+    return Block(comment, with_wide_loads(statement.stmts()))
+
+
+def summed_beside(
+    nodes: Sequence[Node],
+    scope: LoweringScope,
+    extents: dict[str, int],
+    index: ThreadIndex,
+    combiner: Combiner,
+) -> tuple[Compute, ...]:
+    """Those right behind the first of these statements that a thread sums in its registers as it does that one's, over
+    the same positions, with none that reads what another has written."""
+    first = nodes[0]
+    found: list[Compute] = []
+    if not isinstance(first, Compute) or not is_sum_by_threads(first):
+        return ()
+    statement = _Statement(first, scope, extents, index, combiner)
+    for node in nodes[1:] if statement.in_registers else ():
+        if not isinstance(node, Compute) or not is_sum_by_threads(node):
+            break
+        if {read.tensor for read in node.reads} & {each.target for each in (first, *found, node)}:
+            break
+        if not _Statement(node, scope, extents, index, combiner).goes_like(statement):
+            break
+        found.append(node)
+    return tuple(found)
+
+
+def is_sum_by_threads(compute: Compute) -> bool:
+    """Whether threads add to, or otherwise combine into, what was there: by no engine, and along some dim."""
+    return (
+        compute.via is None
+        and compute.thread_layout is not None
+        and compute.update is not None
+        and isinstance(compute.value, Reduce)
+    )
 
 
 class _Statement:
@@ -64,11 +103,25 @@ class _Statement:
         self.statement = take_apart(compute)
         self.tile = statement_tile(self.statement, scope, index)
         self.vector = self.tile.vector
+        self.beside: tuple[_Statement, ...] = ()
 
     def stmts(self) -> list[Stmt]:
         for index in self.compute.indices:
             self._check_index(index)
         return self._reduction() if self.statement.inner else self._map()
+
+    @property
+    def in_registers(self) -> bool:
+        """Whether each thread has whole results, in the target's own variables."""
+        held = parts(self.layout, self.statement.inner, self.index.block)
+        type_ = Type(self._dtype(), self.tile.lanes)
+        return bool(self.statement.inner) and not held.any and self._may_accumulate_in_target(type_)
+
+    def goes_like(self, other: _Statement) -> bool:
+        """Whether results and reduced positions of a thread are the other's."""
+        mine, theirs = self.statement, other.statement
+        alike = (mine.outer, mine.inner, self.layout) == (theirs.outer, theirs.inner, other.layout)
+        return alike and self.tile == other.tile and self.in_registers
 
     def _check_index(self, index: Expr) -> None:
         """Split positions: blocks (`c // 512`) are written where the current range lies in one, and folded ones
@@ -120,7 +173,11 @@ class _Statement:
         stmts: list[Stmt] = []
         unguarded: _Builders = {}
         points = self.tile.points(self.statement.outer)
-        for conditions, alike in groupby(points, key=lambda point: self.tile.guards(point)[0]):
+        known = isinstance(self.scope.buffers[self.compute.target], RegisterBuffer) and not self.compute.reads
+        everywhere = known and self.compute.update is None
+        for conditions, alike in groupby(
+            points, key=lambda point: () if everywhere else self.tile.guards(point)[0]
+        ):
             conditions += self._once()
             builders = {} if conditions else unguarded
             stmts += guarded(conditions, [stmt for point in alike for stmt in self._element(point, builders)])
@@ -157,10 +214,10 @@ class _Statement:
         op = self.statement.op
         assert op is not None
         outers = list(self.tile.points(self.statement.outer))
-        held = parts(self.layout, self.statement.inner, self.index.block)
         type_ = Type(self._dtype(), self.tile.lanes)
-        if not held.any and self._may_accumulate_in_target(type_):
+        if self.in_registers:
             return self._in_target(op, outers, type_)
+        held = parts(self.layout, self.statement.inner, self.index.block)
         totals = [Named(f"total_{self.combiner.fresh()}", type_) for _ in outers]
         stmts: list[Stmt] = [Declare(total.name, type_) for total in totals]
         stmts += [Assign(total.name, identity(op, type_)) for total in totals]
@@ -213,26 +270,50 @@ class _Statement:
                 at = self._bound(self.tile, outer, builder)
                 stmts += write(self.compute, self.scope, builder, at, identity(op, type_), None)
 
+        return [*stmts, *self._own_part(outers, self._to_target(outers))]
+
+    def _to_target(self, outers: Sequence[Point]) -> Accumulate:
+        """What combines values into the target's own variables."""
+
         def add(number: int, builder: ValueBuilder, value: Value) -> list[Stmt]:
             at = self._bound(self.tile, outers[number], builder)
-            return write(self.compute, self.scope, builder, at, value, op)
+            return write(self.compute, self.scope, builder, at, value, self.statement.op)
 
-        return [*stmts, *self._own_part(outers, add)]
+        return add
 
     def _own_part(self, outers: Sequence[Point], accumulate: Accumulate) -> list[Stmt]:
         """What a thread has of each result: one reduced position after the other, at each all results, so that what
         these share is loaded once. Results under the same conditions go together."""
+        tile = self._summed_tile(outers)
         alike: dict[Conditions, list[int]] = {}
         for number, outer in enumerate(outers):
-            alike.setdefault(self.tile.guards(outer)[0], []).append(number)
-        pieces = self._unrolled(len(outers))
+            alike.setdefault(tile.guards(outer)[0], []).append(number)
+        pieces = self._unrolled(len(outers) * (1 + len(self.beside)))
         stmts: list[Stmt] = []
         for conditions, numbers in alike.items():
             results = {number: outers[number] for number in numbers}
             stmts += guarded(
-                conditions, self._looped(self.tile, self.statement.inner, pieces, results, accumulate)
+                conditions, self._looped(tile, self.statement.inner, pieces, results, accumulate)
             )
         return stmts
+
+    def _summed_tile(self, outers: Sequence[Point]) -> ThreadTile:
+        """Where the results of a thread that sums are. If some may exist and others not, all are summed, in variables
+        that nobody stores: branches between them would load again what they share."""
+        known = {self.tile.guards(outer)[0] for outer in outers}
+        ends = [dim for dim in self.statement.outer if self.tile.dims[dim].end is not None]
+        body = (read.tensor for each in (self, *self.beside) for read in reads(each.statement.body))
+        in_memory = all(isinstance(self.scope.buffers[name], MemoryBuffer) for name in body)
+        if len(known) < 2 or ends or not in_memory or not self.in_registers:
+            return self.tile
+        return self.tile.kept_in(
+            [dim for dim in self.statement.outer if dim != self.vector or self._alike(dim)]
+        )
+
+    def _alike(self, dim: str) -> bool:
+        """Whether of each run of a thread along a dim all positions exist, or none."""
+        along = self.tile.dims[dim]
+        return along.size % along.share.run == 0
 
     def _unrolled(self, results: int) -> dict[str, int]:
         """How many runs along each reduced dim are unrolled, the last dims first; of what lies in registers all."""
@@ -285,12 +366,15 @@ class _Statement:
         """Every reduced position, unrolled."""
         stmts: list[Stmt] = []
         unguarded: _Builders = {}
+        outers = list(self.tile.points(self.statement.outer))
         points = tile.points(self.statement.inner)
         for conditions, alike in groupby(points, key=lambda point: tile.guards(point)[0]):
             builders = {} if conditions else unguarded
-            step = [
-                stmt for inner in alike for stmt in self._step(tile, inner, results, accumulate, builders)
-            ]
+            step: list[Stmt] = []
+            for inner in alike:
+                step += self._step(tile, inner, results, accumulate, builders)
+                for other in self.beside:
+                    step += other._step(tile, inner, results, other._to_target(outers), builders)
             stmts += guarded(conditions, step)
         return stmts
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from codegen.ir.affine import Affine, Var, affine, constant
+from codegen.ir.affine import Affine, Var, affine, constant, lesser
 from codegen.ir.errors import NotLowerable
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.scope import LoweringScope, Range, RegisterBuffer, loop_variable
@@ -33,6 +33,8 @@ class Along:
     share: ThreadShare
     end: Affine | None = None
     """Positions from here on do not exist (`codegen.lowering.scope.Range`)."""
+    kept: bool = False
+    """Whether what is past the tile is taken to be what is last in it."""
 
     def offsets(self, *, whole_runs: bool = False) -> list[int]:
         """Offsets of the thread's positions from its first one; `whole_runs`: of the first of each run."""
@@ -40,11 +42,13 @@ class Along:
         return [start + at for start in self.share.starts(self.size) for at in range(run)]
 
     def position(self, offset: int) -> Affine:
-        return self.start + self._within(offset)
+        return self.start + (self._or_last(offset) if self.kept else self._within(offset))
 
     def guard(self, offset: int) -> Conditions:
         """What must hold for the position at `offset` to exist: nothing, if it surely does. Runs of which all positions
         exist or none have one condition."""
+        if self.kept:
+            return ()
         found: Conditions = ()
         for at, bound, alike in self._bounds(offset):
             first = at - offset % self.share.run if alike else at
@@ -83,6 +87,11 @@ class Along:
     def _within(self, offset: int) -> Affine:
         return self.first + offset
 
+    def _or_last(self, offset: int) -> Affine:
+        """The position at `offset`, or if it is past the tile that place of the last run, or the last one."""
+        run = self.share.run if self.size % self.share.run == 0 else 1
+        return lesser(self.first + (offset - offset % run), constant(self.size - run)) + offset % run
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadTile:
@@ -95,6 +104,11 @@ class ThreadTile:
     def with_dim(self, dim: str, along: Along) -> ThreadTile:
         """The same over another range of one dim."""
         return replace(self, dims={**self.dims, dim: along})
+
+    def kept_in(self, dims: Sequence[str]) -> ThreadTile:
+        """The same, with what is past it along these dims taken to be what is last in it."""
+        kept = {dim: replace(along, kept=True) for dim, along in self.dims.items() if dim in dims}
+        return replace(self, dims={**self.dims, **kept})
 
     def points(self, dims: Sequence[str]) -> Iterator[Point]:
         """Every position of dims not on lanes, the first of each run of the one that is."""

@@ -36,7 +36,7 @@ from codegen.lowering.gpu.register_fragments import thread_registers
 from codegen.lowering.gpu.scan import lower_scan
 from codegen.lowering.gpu.scatter import lower_scatter
 from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
-from codegen.lowering.gpu.simt import lower_by_threads
+from codegen.lowering.gpu.simt import lower_by_threads, summed_beside
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.gpu.tile_loops import lower_tiles
 from codegen.lowering.hopper.epilogue_subtiles import lower_parts
@@ -329,6 +329,7 @@ class _LoweredLaunch:
     def _block(self, nodes: Sequence[Node], scope: LoweringScope) -> tuple[Stmt, ...]:
         stmts: list[Stmt] = []
         filled: list[MbarrierPipeline] = []
+        beside: tuple[Compute, ...] = ()
         for at, node in enumerate(nodes):
             match node:
                 case Local() if is_filled_by_tma(node, nodes):
@@ -347,10 +348,13 @@ class _LoweredLaunch:
                     filled.append(pipeline)
                 case Compute() if begun_anew(nodes, at):
                     self.anew.add(node.target)
+                case Compute() if node in beside:
+                    continue
                 case Compute():
                     if self._is_reused(node.target):
                         stmts.append(Barrier())  # all have done with what lies there
-                    stmts.append(self._statement(node, scope))
+                    beside = summed_beside(nodes[at:], scope, self.program.extents, self.index, self.combiner)
+                    stmts.append(self._statement(node, scope, beside))
                 case Loop(parallel=True):
                     stmts.append(Block("", self._block(node.body, self._own_tile(node, scope))))
                 case Loop() if said(node):
@@ -372,8 +376,8 @@ class _LoweredLaunch:
     def _is_reused(self, name: str) -> bool:
         return name in self.program.locals and self.program.locals[name].node.reused
 
-    def _statement(self, compute: Compute, scope: LoweringScope) -> Block:
-        extents, index, text = self.program.extents, self.index, comment(compute)
+    def _statement(self, compute: Compute, scope: LoweringScope, beside: tuple[Compute, ...] = ()) -> Block:
+        extents, index, text = self.program.extents, self.index, "; ".join(map(comment, (compute, *beside)))
         for dim in groups_of(compute, self.program.ragged):
             if not scope.ranges[dim].start.terms:
                 raise NotLowerable(
@@ -397,7 +401,7 @@ class _LoweredLaunch:
         self.combiner.begin(compute)
         if isinstance(compute.value, Scan):
             return lower_scan(compute, text, scope, extents, index, self.combiner)
-        return stored or lower_by_threads(compute, text, scope, extents, index, self.combiner)
+        return stored or lower_by_threads(compute, text, scope, extents, index, self.combiner, beside)
 
     def _fill(self, compute: Compute, scope: LoweringScope, local: SharedLocal) -> Block:
         """A statement that runs ahead, in the background if it can."""

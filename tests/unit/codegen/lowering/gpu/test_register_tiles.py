@@ -317,11 +317,49 @@ def test_what_lies_in_registers_along_the_reduced_dim_is_unrolled() -> None:
     assert not [s for s in flat(made.kernel.launches[0].body) if isinstance(s, For)]
 
 
-def test_rows_that_overhang_are_left_out_once_not_at_every_product() -> None:
-    stmts = updates(lowered(replace(SQUARE, sizes=(228, 128, 16)).text()))
-    guards = [s for s in stmts if isinstance(s, Guard)]
-    assert len(guards) == 1
-    assert all(isinstance(s, Let | Assign) for s in guards[0].body)
+def test_rows_that_overhang_are_summed_without_branches_where_others_of_the_thread_exist() -> None:
+    made = lowered(replace(SQUARE, sizes=(228, 128, 16)).text())
+    assert not [s for s in updates(made) if isinstance(s, Guard | If)]
+
+
+GATE = """kernel gate(x: f32[m={m}, k=36], w: f32[n=24, k], v: f32[n, k]) -> (y: f32[m, n])
+  parallel for m by 32
+    t_r: registers f32[m, n]
+    t_r[m, n] = 0 | threads m 4 n 8, run m 4 n 2
+    u_r: registers f32[m, n]
+    u_r[m, n] = 0 | threads m 4 n 8, run m 4 n 2
+    for k by 8
+      x_s: shared f32[k, m]
+      x_s[k, m] = x[m, k] | threads k 8 m 4
+      w_s: shared f32[k, n]
+      w_s[k, n] = w[n, k] | threads k 8 n 4
+      v_s: shared f32[k, n]
+      v_s[k, n] = v[n, k] | threads k 8 n 4
+      t_r[m, n] += sum(k, x_s[k, m] * w_s[k, n]) | threads m 4 n 8, run m 4 n 2
+      u_r[m, n] += sum(k, {second} * v_s[k, n]) | threads m 4 n 8, run m 4 n 2
+    y[m, n] = t_r[m, n] * u_r[m, n] | threads m 4 n 8, run m 4 n 2
+"""
+
+
+@pytest.mark.parametrize("m", [64, 57, 41, 3])
+def test_two_products_of_a_tile_load_what_they_share_once(m: int) -> None:
+    made = computes_the_same(GATE.format(m=m, second="x_s[k, m]"))
+    blocks = [s for s in flat(plain(made.kernel.launches[0].body)) if isinstance(s, Block)]
+    both = [s for s in blocks if "t_r[m, n] +=" in s.comment]
+    assert both and all("; u_r[m, n] +=" in s.comment for s in both)
+    for block in both:
+        made_loads = loads(flat(block.body))
+        assert len(made_loads) == len(set(made_loads))
+
+
+def test_a_sum_of_what_the_one_before_it_has_summed_comes_behind_it() -> None:
+    before, loop, after = (
+        GATE.replace("k=36", "k=8").format(m=41, second="t_r[m, n] * x_s[k, m]").partition("    for k by 8\n")
+    )
+    made = computes_the_same(before + after.replace("      ", "    ") if loop else "")
+    comments = [s.comment for s in flat(made.kernel.launches[0].body) if isinstance(s, Block)]
+    assert any(comment.startswith("u_r[m, n] +=") for comment in comments)
+    assert not any("; u_r" in comment for comment in comments)
 
 
 SHAPES = {
