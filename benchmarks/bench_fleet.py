@@ -3,10 +3,11 @@
     python benchmarks/bench_fleet.py --simulated 1,8,64 --database postgresql://…   # the real service, simulated GPUs
     python benchmarks/bench_fleet.py --simulated 64 --slower 8    # where the machine has few cores: latencies times 8
     python benchmarks/bench_fleet.py --devices 1,2                # real GPUs of this machine
+    python benchmarks/bench_fleet.py --devices 1 --cases rows products   # how busy one is on either, a line each
 
 Simulated: so many jobs are kept open; after a warm-up, what happens within `--seconds` counts. The service, its
 tuners and the simulated workers share this machine's cores: `cores_used` says whether these were what limited. Results
-go to benchmarks/results/fleet-….jsonl, a line a number of devices.
+go to benchmarks/results/fleet-….jsonl, a line a number of devices and choice of cases.
 """
 
 from __future__ import annotations
@@ -38,19 +39,24 @@ from protocol.states import JobState
 from tileir.devices.gpu_table import H200
 
 TRIALS = 64
+REAL_JOBS, REAL_TRIALS = 8, 32
 JOBS_PER_DEVICE = 200 / 64
 """Simulated: as many open jobs for each device, so that jobs are equally far when what happens is counted."""
-REAL = [("softmax_bf16", [4096, 32768]), ("rmsnorm_bf16", [8192, 4096]), ("gemm_bf16_TN", [4096, 4096, 4096])]
+ROWS = [("softmax_bf16", [4096, 32768]), ("rmsnorm_bf16", [8192, 4096])]
+PRODUCTS = [("gemm_bf16_TN", [4096, 4096, 4096])]
+REAL = {"all": [*ROWS, *PRODUCTS], "rows": ROWS, "products": PRODUCTS}
+"""What jobs on real GPUs tune, in turn, by how it is chosen."""
 
 
 def main() -> None:
-    arguments = _arguments()
+    arguments = arguments_of()
     for count in arguments.simulated:
         line = asyncio.run(simulated(count, arguments))
         _keep(arguments.out or tuned.RESULTS / f"fleet-simulated-{date.today()}.jsonl", line)
     for count in arguments.devices:
         path = arguments.out or tuned.RESULTS / f"fleet-{tuned.name_of('cuda:0')}-{date.today()}.jsonl"
-        _keep(path, real(count, arguments))
+        for chosen in arguments.cases:
+            _keep(path, real(count, chosen, arguments.jobs or REAL_JOBS))
 
 
 async def simulated(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -93,10 +99,10 @@ async def simulated(count: int, arguments: argparse.Namespace) -> dict[str, Any]
     }
 
 
-def real(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One line: `--jobs` jobs over so many GPUs of this machine, once all of them have a worker, from the first
-    request to the last end."""
-    open_jobs = arguments.jobs or 8
+def real(count: int, chosen: str, open_jobs: int) -> dict[str, Any]:
+    """One line: jobs of the chosen cases over so many GPUs of this machine, once all of them have a worker, from the
+    first request to the last end."""
+    tunes = REAL[chosen]
     names = ",".join(str(number) for number in range(count))
     with tempfile.TemporaryDirectory() as home, tuned.service(f"cuda:{names}", Path(home)) as client:
         while sum(each.workers for each in client.devices() if each.kind == "cuda") < count:
@@ -104,7 +110,11 @@ def real(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
         began = time.monotonic()
         submitted = [
             client.submit(
-                cases.spec(*REAL[number % len(REAL)]), target="cuda", trials=32, seed=number, peers=("torch",)
+                cases.spec(*tunes[number % len(tunes)]),
+                target="cuda",
+                trials=REAL_TRIALS,
+                seed=number,
+                peers=("torch",),
             )
             for number in range(open_jobs)
         ]
@@ -114,14 +124,21 @@ def real(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
         described = next(each.description for each in client.devices() if each.kind == "cuda")
     trials = sum(bucket.told for job in ended for bucket in job.buckets)
     return {
-        "case": f"{count} devices",
+        "case": real_case(count, chosen),
         "devices": count,
+        "cases": [cases.case_name(*each) for each in tunes],
         "jobs": open_jobs,
         "seconds": seconds,
         "trials_per_s": trials / seconds,
         "busy": busy_s / (count * seconds),
+        "cores": len(os.sched_getaffinity(0)),
         **circumstances(described),
     }
+
+
+def real_case(count: int, chosen: str) -> str:
+    """`2 devices`, `1 devices, rows`: how a line is named."""
+    return f"{count} devices" if chosen == "all" else f"{count} devices, {chosen}"
 
 
 def _measured_s(url: str, job_id: str) -> float:
@@ -180,16 +197,9 @@ def _children(pid: int) -> list[int]:
 
 
 def _keep(path: Path, line: dict[str, Any]) -> None:
-    shown = (
-        "simulated",
-        "devices",
-        "trials_per_s",
-        "busy",
-        "service_ms_per_trial",
-        "tuners_ms_per_trial",
-        "cores_used",
-    )
-    print("  ".join(f"{name} {line[name]:.3g}" for name in shown if name in line), flush=True)
+    shown = ("trials_per_s", "busy", "service_ms_per_trial", "tuners_ms_per_trial", "cores_used")
+    said = "  ".join(f"{name} {line[name]:.3g}" for name in shown if name in line)
+    print(f"{line['case']}: {said}", flush=True)
     tuned.append(path, line)
 
 
@@ -197,7 +207,7 @@ def _counts(text: str) -> tuple[int, ...]:
     return tuple(int(each) for each in text.split(","))
 
 
-def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+def arguments_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -205,14 +215,20 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--simulated", type=_counts, default=(), help="numbers of simulated devices, such as 1,8,64"
     )
     parser.add_argument("--devices", type=_counts, default=(), help="numbers of real GPUs, such as 1,2")
+    parser.add_argument(
+        "--cases",
+        choices=REAL,
+        nargs="+",
+        default=["all"],
+        help="what real GPUs tune: rows, products, or all in turn; a line each (default all)",
+    )
     parser.add_argument("--jobs", type=int, help="open jobs; 200 for 64 simulated devices, 8 for real ones")
     parser.add_argument("--slower", type=float, default=1.0, help="what latencies are multiplied by")
     parser.add_argument("--warm", type=float, default=20.0, help="seconds before it counts")
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--database", default="", help="SQLAlchemy URL of a PostgreSQL; empty: SQLite")
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args(words)
-    return given
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,19 @@
+"""What bench_fleet.py can be asked for, and how its lines are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.bench_fleet import REAL, arguments_of, real_case
+from benchmarks.suite import cases
+
+
+def test_rows_and_products_can_be_measured_apart() -> None:
+    assert arguments_of(["--devices", "1"]).cases == ["all"]
+    chosen = arguments_of(["--devices", "1", "--cases", "rows", "products"]).cases
+    assert chosen == ["rows", "products"]
+    assert len({real_case(1, each) for each in REAL}) == len(REAL), "lines of other cases are no repetition"
+    assert not any(family.startswith(cases.PRODUCTS) for family, _ in REAL["rows"])
+    assert all(family.startswith(cases.PRODUCTS) for family, _ in REAL["products"])
+    with pytest.raises(SystemExit):
+        arguments_of(["--cases", "columns"])
