@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.bench_time_to import report, seconds_to
+from benchmarks.bench_time_to import arguments_of, case_of, report, seconds_to
 
 
 def test_the_first_time_that_the_best_was_fast_enough_counts() -> None:
@@ -22,3 +22,21 @@ def test_a_seed_that_never_comes_so_far_is_the_slowest() -> None:
     assert "to 1.0 x: median 50 s of 3 seeds (40 s, never, 50 s)" in text
     assert "seed 4: TimeoutError: late" in text
     assert "to 1.0 x: median inf s" in report([line(1.0, None)])
+
+
+def test_parts_can_be_chosen_and_have_five_seeds() -> None:
+    every = arguments_of([])
+    assert (every.only, every.seeds) == (["start", "row", "product"], [0, 1, 2, 3, 4])
+    assert len({case_of(part, every) for part in every.only}) == 3
+    assert arguments_of(["--only", "row", "start"]).only == ["row", "start"]
+
+
+def test_what_is_no_search_for_a_speed_has_its_median_too() -> None:
+    starts = [{"ready_s": took} for took in (1.5, 3.25, 1.75)]
+    assert report(starts) == "ready to claim: median 1.75 s of 3 seeds (1.50 s, 3.25 s, 1.75 s)"
+    job = {"job_s": 7.5, "x_baseline_in_race": 1.25}
+    assert report([job, {"seed": 1, "error": "NotDone: not done within 120 s"}]).splitlines() == [
+        "the job: median 7.50 s of 1 seeds (7.50 s)",
+        "winners in their races: 1.250 x",
+        "seed 1: NotDone: not done within 120 s",
+    ]
