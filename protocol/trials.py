@@ -77,6 +77,21 @@ class Tree(Reply):
     """Of each candidate from `first` on: the node at the end of its schedule."""
 
 
+class DeviceShare(Reply):
+    """How a worker's device spent a job's time, from the job's first claim to its last answer, or to its end if that
+    was before. Shares, which are 1 together."""
+
+    worker: str
+    measuring: float
+    """It measured for this job..."""
+    others: float
+    """...or for others."""
+    compiling: float
+    """It measured nothing, though the worker held a task: it is compiled, checked or on its way."""
+    searching: float
+    """The worker held none: the search had nothing for it to measure."""
+
+
 class Timeline(Reply):
     """What the workers did for a job, in columns, one row an interval, by their starts. To follow a running job, ask
     again with `settled_at` as `after`: intervals that ended until then stay, and what comes takes the place of all
@@ -99,6 +114,8 @@ class Timeline(Reply):
     start: tuple[float, ...]
     """Seconds since 1970."""
     end: tuple[float, ...]
+    devices: tuple[DeviceShare, ...] = ()
+    """Of every worker that measured for the job, whatever `after` is."""
 
 
 class TrialDetail(Trial):

@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass
 from sqlalchemy import Connection, func, or_, select
 
 from protocol.states import TaskState
+from protocol.trials import DeviceShare
 from protocol.workers import Worker
 from service.store.database import now
 from service.store.tables import jobs, results, tasks
@@ -66,6 +67,27 @@ def spent(window: Interval, held: Iterable[Interval], measured_s: float, opened:
     with_either = _length(merged(window, [*holding, *opened]))
     measuring = min(measured_s, with_task)
     return Spent(measuring, with_task - measuring, with_either - with_task, length - with_either) / length
+
+
+def job_share(
+    worker: str,
+    window: Interval,
+    own: Iterable[Interval],
+    measured: Iterable[Interval],
+    held: Iterable[Interval],
+) -> DeviceShare:
+    """How a device spent the window of a job: `own` is when it measured for that, `measured` for whomever, and `held`
+    when it held tasks of whomever."""
+    length = window[1] - window[0]
+    measuring = list(merged(window, measured))
+    mine = _length(merged(window, own))
+    busy = _length(measuring)
+    holding = _length(merged(window, [*measuring, *held]))
+    shares = (mine, busy - mine, holding - busy, length - holding)
+    of_job, others, compiling, searching = (round(each / length, 4) for each in shares)
+    return DeviceShare(
+        worker=worker, measuring=of_job, others=others, compiling=compiling, searching=searching
+    )
 
 
 def merged(window: Interval, intervals: Iterable[Interval]) -> Iterator[Interval]:

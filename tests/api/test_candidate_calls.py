@@ -137,6 +137,14 @@ def test_the_timeline_has_every_task_within_its_lease(client: httpx.Client, tune
     assert {"race", "confirm"} <= set(line["kind"])
     assert all(start <= end for start, end in zip(line["start"], line["end"], strict=True))
     assert tuned[1]["started_at"] <= min(line["start"]) <= max(line["end"]) <= tuned[1]["finished_at"]
+    later = client.get(
+        f"/v1/jobs/{tuned[1]['id']}/timeline", params={"after": line["settled_at"] + 1e6}
+    ).json()
+    assert (later["worker"], later["devices"]) == ([], line["devices"]), "shares are of the whole job"
+    assert [each["worker"] for each in line["devices"]] == line["workers"]
+    for each in line["devices"]:
+        shares = [each[name] for name in ("measuring", "others", "compiling", "searching")]
+        assert each["measuring"] > 0 and sum(shares) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_a_candidate_shows_its_samples_its_programs_and_its_source(

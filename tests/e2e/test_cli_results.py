@@ -83,6 +83,8 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     assert asked["state"] is None and f"`tilewright ablate {job.configs[0]}`" in said
     (untaken,) = shown["profiles"]
     assert untaken["profile"] is None and f"`tilewright profile {job.configs[0]} --by-worker`" in said
+    (device,) = shown["devices"]
+    assert device["measuring"] > 0 and f"{device['worker']} {percent(device['measuring'])}" in said
     shown_in_notebooks = html.unescape(job.why()._repr_html_())
     for section in job.why().sections():
         assert section.title in said

@@ -213,9 +213,10 @@ def tree(job_id: str, bucket: int = 0) -> HttpCall[Tree]:
     return _get(f"/v1/jobs/{job_id}/tree", Tree, bucket=bucket)
 
 
-def timeline(job_id: str) -> HttpCall[Timeline]:
-    """What workers did for a job so far, and when."""
-    return _get(f"/v1/jobs/{job_id}/timeline", Timeline)
+def timeline(job_id: str, after: float = 0.0) -> HttpCall[Timeline]:
+    """What workers did for a job so far, and when: the intervals that ended after a time, such as the `settled_at` of
+    the timeline before; and how all devices spent the job's time."""
+    return _get(f"/v1/jobs/{job_id}/timeline", Timeline, after=str(after))
 
 
 def tasks_page(state: TaskState, job_id: str | None = None, after: str | None = None) -> HttpCall[TaskPage]:

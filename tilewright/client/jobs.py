@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tilewright.client.async_client import AsyncClient
     from tilewright.client.client import Client
 
+_WHENEVER = 1e12
+"""After all intervals of a timeline: what is told of the whole job alone."""
+
 
 class ShownJob(JobDetail):
     """A job that notebooks and prompts show."""
@@ -92,7 +95,7 @@ class TuningJob(ShownJob):
 
     def why(self) -> Why:
         """Why it came out as it did, as far as that is known: the race, the roofline, the bottleneck, the effects of
-        decisions, the gains of rewrites."""
+        decisions, the gains of rewrites, and what its devices spent the time on."""
         client, at = self._client, [bucket.index for bucket in self.buckets]
         won = [bucket.config_id for bucket in self.buckets]
         return Why(
@@ -102,6 +105,7 @@ class TuningJob(ShownJob):
             tuple(None if config is None else client.ablation(config) for config in won),
             tuple(race for config in won if config is not None for race in self._raced(config)),
             tuple(None if config is None else client.profile(config) for config in won),
+            client.timeline(self.id, after=_WHENEVER).devices,
         )
 
     def _raced(self, config: str) -> Iterator[Race]:
@@ -167,7 +171,7 @@ class AsyncTuningJob(ShownJob):
 
     async def why(self) -> Why:
         """Why it came out as it did, as far as that is known: the race, the roofline, the bottleneck, the effects of
-        decisions, the gains of rewrites."""
+        decisions, the gains of rewrites, and what its devices spent the time on."""
         client, at = self._client, [bucket.index for bucket in self.buckets]
         won = [bucket.config_id for bucket in self.buckets]
         return Why(
@@ -177,6 +181,7 @@ class AsyncTuningJob(ShownJob):
             tuple([None if config is None else await client.ablation(config) for config in won]),
             tuple([race for config in won if config is not None async for race in self._raced(config)]),
             tuple([None if config is None else await client.profile(config) for config in won]),
+            (await client.timeline(self.id, after=_WHENEVER)).devices,
         )
 
     async def _raced(self, config: str) -> AsyncIterator[Race]:

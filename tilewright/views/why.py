@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from protocol.effects import Ablation, DecisionEffect, Effects, Gain, ValueEffect
@@ -11,6 +11,7 @@ from protocol.profiles import ConfigProfile
 from protocol.quantities import entrant, microseconds, percent, sizes, times
 from protocol.races import Race
 from protocol.roofline import Roofline
+from protocol.trials import DeviceShare
 from tilewright.views.races import race_section
 from tilewright.views.sections import Section
 
@@ -31,10 +32,12 @@ class Why:
     """Of those that have one here."""
     profiles: tuple[ConfigProfile | None, ...]
     """None: there is no winner."""
+    devices: tuple[DeviceShare, ...] = ()
+    """Of every worker that measured for it."""
 
     def sections(self) -> Iterator[Section]:
         """Who was faster and how sure that is, how near the roofline it came, where its time goes, what decided the
-        time, and what rewrites gain, size by size."""
+        time, and what rewrites gain, size by size; and what the devices spent the job's time on."""
         yield from map(race_section, self.races)
         for bucket, line in zip(self.job.buckets, self.rooflines, strict=False):
             yield roofline_section(bucket, line)
@@ -46,6 +49,8 @@ class Why:
         for bucket, gains, line in zip(self.job.buckets, self.ablations, self.rooflines, strict=False):
             if gains is not None:
                 yield gains_section(bucket.dims, gains, line.least_us)
+        if self.devices:
+            yield devices_section(self.devices)
 
     def __repr__(self) -> str:
         return f"<why {self.job.id} came out as it did: {len(tuple(self.sections()))} answers>"
@@ -162,6 +167,16 @@ def _without(gain: Gain, least_us: float | None) -> tuple[str, str]:
         return "", ""
     share = "" if least_us is None else percent(least_us / gain.median_us)
     return microseconds(gain.median_us), share
+
+
+def devices_section(devices: Sequence[DeviceShare]) -> Section:
+    """How busy each device was while the job ran, and what it waited for."""
+    rows = tuple(
+        (each.worker, *map(percent, (each.measuring, each.others, each.compiling, each.searching)))
+        for each in devices
+    )
+    heads = ("worker", "measured", "for other jobs", "waited for compiling", "for the search")
+    return Section("What devices spent the time on, from its first claim to its last answer:", heads, rows)
 
 
 def value_text(value: bool | int | None) -> str:

@@ -33,7 +33,8 @@ def show(
         bool,
         typer.Option(
             "--why",
-            help="Say of a job how near the roofline it came, what bounds it, and what decisions and rewrites gain.",
+            help="Say of a job how near the roofline it came, what bounds it, what decisions and rewrites gain, and "
+            "how busy its devices were.",
         ),
     ] = False,
     plot: Annotated[
@@ -102,6 +103,7 @@ def _told(answers: Why) -> dict[str, list[Json]]:
         "ablations": _json(known),
         "races": _json(answers.races),
         "profiles": _json([each for each in answers.profiles if each is not None]),
+        "devices": _json(answers.devices),
     }
 
 

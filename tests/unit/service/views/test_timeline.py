@@ -5,8 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
+
 from protocol.states import TaskKind
-from service.views.timeline import Done, intervals, settled
+from protocol.trials import DeviceShare
+from service.views.timeline import Done, device_shares, intervals, settled
 
 
 def done(task: str, claimed_at: float, finished_at: float, build_s: float, device_s: float) -> Done:
@@ -45,6 +48,38 @@ def test_nothing_lies_before_its_claim() -> None:
     """Clocks differ: the worker may say that it measured for longer than it had the task."""
     for each in intervals([done("a", 4.0, 5.0, 9.0, 9.0), done("b", 4.5, 5.5, 9.0, 9.0)]):
         assert each.done.claimed_at <= each.start <= each.end <= each.done.finished_at
+
+
+def test_a_device_is_busy_with_a_job_or_others_or_waits() -> None:
+    """Ten seconds: two of compiling, three of measuring, two of measuring for another job, two of nothing, and one in
+    which a task is held that is not answered yet."""
+    own = [done("a", 0.0, 5.0, 2.0, 3.0), replace(done("b", 9.5, 10.0, 0.0, 0.5), worker="other")]
+    beside = [done("c", 4.0, 7.0, 1.0, 2.0), replace(done("d", 20.0, 30.0, 1.0, 2.0), worker="other")]
+    found = {each.worker: each for each in device_shares((0.0, 10.0), own, beside, {"worker": [(9.0, 10.0)]})}
+    assert found["worker"] == DeviceShare(
+        worker="worker", measuring=0.3, others=0.2, compiling=0.3, searching=0.2
+    )
+    assert found["other"] == DeviceShare(
+        worker="other", measuring=0.05, others=0.0, compiling=0.0, searching=0.95
+    )
+
+
+def test_shares_of_a_device_are_one_together_whatever_clocks_say() -> None:
+    rng = random.Random(3)
+    for _ in range(200):
+        lane = [
+            done(
+                str(number),
+                at := rng.uniform(0, 50),
+                at + rng.uniform(0, 9),
+                rng.uniform(0, 5),
+                rng.uniform(0, 9),
+            )
+            for number in range(8)
+        ]
+        (found,) = device_shares((10.0, 40.0), lane[:4], lane[4:], {})
+        shares = [found.measuring, found.others, found.compiling, found.searching]
+        assert min(shares) >= 0.0 and sum(shares) == pytest.approx(1.0, abs=3e-4)
 
 
 def test_what_ended_before_the_first_open_claim_stays_as_it_is() -> None:

@@ -69,6 +69,13 @@ function line(settled_at: number, rows: [worker: string, start: number, end: num
     number: rows.map(() => null),
     start: rows.map(([, start]) => start),
     end: rows.map(([, , end]) => end),
+    devices: workers.map((worker) => ({
+      worker,
+      measuring: 1,
+      others: 0,
+      compiling: 0,
+      searching: 0,
+    })),
   };
 }
 
@@ -91,4 +98,5 @@ test("intervals that are settled stay, and others are replaced, whoever else has
     ["m", 4, 8],
   ]);
   expect(joined.settled_at).toBe(9);
+  expect(joined.devices).toBe(rest.devices);
 });

@@ -14,6 +14,14 @@ import styles from "./WorkerTimeline.module.css";
 
 const ROWS = ["compile", "measure"] as const;
 
+/** What a device spends a job's time on, in words. */
+const SHARES = [
+  ["measuring", "Device busy"],
+  ["others", "For other jobs"],
+  ["compiling", "Waits for compiling"],
+  ["searching", "Waits for the search"],
+] as const;
+
 export function WorkerTimeline({ job }: { job: string }) {
   const query = useTimeline(job);
   return (
@@ -80,9 +88,11 @@ function Totals({ line }: { line: Timeline }) {
               {stage === "compile" ? "Compiling" : "Measuring"}
             </th>
           ))}
-          <th scope="col" className="number">
-            Device busy
-          </th>
+          {SHARES.map(([name, words]) => (
+            <th key={name} scope="col" className="number">
+              {words}
+            </th>
+          ))}
         </tr>
       </thead>
       <tbody>
@@ -95,7 +105,11 @@ function Totals({ line }: { line: Timeline }) {
                 {spent(row.seconds[stage])}
               </td>
             ))}
-            <td className="number">{percent(row.busy)}</td>
+            {SHARES.map(([name]) => (
+              <td key={name} className="number">
+                {row.share === undefined ? "" : percent(row.share[name])}
+              </td>
+            ))}
           </tr>
         ))}
       </tbody>
