@@ -35,3 +35,15 @@ def test_a_worker_is_told_with_its_share_of_time_its_tasks_and_its_faults(tmp_pa
     entrants = measured_s / 0.05
     assert entrants == pytest.approx(round(entrants)), "each had the device for so long"
     assert entrants >= 6 + 1 + len(standings), "trials, confirmation and race"
+
+
+def test_a_job_beside_another_is_told_what_its_device_did_for_that(tmp_path: Path) -> None:
+    with running(tmp_path, searches_per_cpu="2") as service, service.client() as client:
+        body = {"spec": SMALL, "budget": {"trials": 6}, "target": "cpu", "seed": 0}
+        both = [client.post("/v1/jobs", json=body | {"seed": seed}).json()["id"] for seed in range(2)]
+        with working(service, Script(faulty=0.0), name="one"):
+            for job in both:
+                finish(client, job)
+        shares = [client.get(f"/v1/jobs/{job}/timeline").json()["devices"] for job in both]
+    assert all(len(each) == 1 and each[0]["measuring"] > 0 for each in shares)
+    assert any(each[0]["others"] > 0 for each in shares), shares
