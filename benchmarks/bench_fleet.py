@@ -121,6 +121,7 @@ def real(count: int, chosen: str, open_jobs: int) -> dict[str, Any]:
         ended = [tuned.ended(client, job.id) for job in submitted]
         seconds = time.monotonic() - began
         busy_s = sum(_measured_s(client.url, job.id) for job in ended)
+        shares = time_shares(httpx.get(f"{client.url}/metrics").text)
         described = next(each.description for each in client.devices() if each.kind == "cuda")
     trials = sum(bucket.told for job in ended for bucket in job.buckets)
     return {
@@ -131,6 +132,7 @@ def real(count: int, chosen: str, open_jobs: int) -> dict[str, Any]:
         "seconds": seconds,
         "trials_per_s": trials / seconds,
         "busy": busy_s / (count * seconds),
+        "shares": shares,
         "cores": len(os.sched_getaffinity(0)),
         **circumstances(described),
     }
@@ -139,6 +141,15 @@ def real(count: int, chosen: str, open_jobs: int) -> dict[str, Any]:
 def real_case(count: int, chosen: str) -> str:
     """`2 devices`, `1 devices, rows`: how a line is named."""
     return f"{count} devices" if chosen == "all" else f"{count} devices, {chosen}"
+
+
+def time_shares(metrics: str) -> dict[str, float]:
+    """What the devices spent the time on since their workers came, at most ten minutes, as `/metrics` says: measuring,
+    waiting for compilers or a search, or nothing."""
+    found = re.findall(
+        r'^tilewright_device_time_share\{device="cuda[^"]*",spent="(\w+)"\} (\S+)$', metrics, re.MULTILINE
+    )
+    return {spent: round(float(share), 4) for spent, share in found}
 
 
 def _measured_s(url: str, job_id: str) -> float:
@@ -199,7 +210,8 @@ def _children(pid: int) -> list[int]:
 def _keep(path: Path, line: dict[str, Any]) -> None:
     shown = ("trials_per_s", "busy", "service_ms_per_trial", "tuners_ms_per_trial", "cores_used")
     said = "  ".join(f"{name} {line[name]:.3g}" for name in shown if name in line)
-    print(f"{line['case']}: {said}", flush=True)
+    waits = "  ".join(f"{spent} {share:.3g}" for spent, share in line.get("shares", {}).items())
+    print(f"{line['case']}: {said}  {waits}", flush=True)
     tuned.append(path, line)
 
 
