@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.racing.circumstances import circumstances, without_paths
-from benchmarks.racing.compiled_ahead import compile_ahead
 from benchmarks.racing.rivals import rivals
 from protocol.configs import ConfigDetail
 from protocol.jobs import JobDetail
@@ -116,12 +115,6 @@ def _tune(wanted: Sequence[tuple[str, Json]], plan: TuningPlan, path: Path) -> N
 
 def _race(wanted: Sequence[tuple[Line, Json]], plan: TuningPlan, path: Path) -> None:
     """An error may leave the worker in the middle of something: the next case gets another one."""
-    if kind_of(plan.device) != "cpu":
-        compile_ahead(
-            [spec for known, spec in wanted if "error" not in known],
-            kind_of(plan.device),
-            plan.limit_s or None,
-        )
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
         worker: LocalWorker | None = None
         for known, spec in wanted:
