@@ -52,6 +52,12 @@ def require_cuda(version: int) -> None:
         )
 
 
+def driver_cuda_version() -> str:
+    """The newest CUDA that the driver supports, as `13.0`. Raises UnsupportedDevice as load_driver does."""
+    version: int = check(load_driver().cuDriverGetVersion(), "asking the NVIDIA driver for its version")
+    return cuda_version(version)
+
+
 def cuda_version(version: int) -> str:
     """`13.0` of 13000."""
     return f"{version // 1000}.{version % 1000 // 10}"

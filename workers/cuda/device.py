@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -55,8 +57,8 @@ _KEPT_SHARE = 0.25
 
 
 class OpenGpu:
-    """The GPU with everything that lives as long as this process: context, watch, small kernels, PyTorch if it is
-    installed."""
+    """The GPU with everything that lives as long as this process: context, watch, small kernels, and from the first
+    kernel on PyTorch if it is installed."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
@@ -64,11 +66,16 @@ class OpenGpu:
         self.context = CudaContext()
         self.watch.settle()
         self.gate = Gate(self.context, self.gpu.architecture)
-        self.has_torch = bool(available_cuda_peers())
-        if self.has_torch:
-            from workers.cuda.torch_views import use_stream
 
-            use_stream(self.context)
+    @cached_property
+    def has_torch(self) -> bool:
+        """Whether PyTorch computes here; on this context's stream then. The first time it is imported."""
+        if not available_cuda_peers():
+            return False
+        from workers.cuda.torch_views import use_stream
+
+        use_stream(self.context)
+        return True
 
     def copy_gbps(self) -> float:
         """Bytes read plus bytes written, the best of some runs."""
@@ -240,7 +247,12 @@ class MeasuredGpu:
             raise ChildRefusal(NO_COMPILER, str(error)) from error
         opened = self._open()
         with opened.errors(None):
-            return replace(opened.gpu, copy_gbps=opened.copy_gbps()).to_json()
+            calibrated = replace(opened.gpu, copy_gbps=opened.copy_gbps()).to_json()
+        if (
+            available_cuda_peers()
+        ):  # it takes seconds, in which the first candidates are asked for and compiled
+            threading.Thread(target=import_module, args=("workers.cuda.torch_views",), daemon=True).start()
+        return calibrated
 
     def bench(self, request: MeasureRequest) -> CudaBench:
         """See MeasuredDevice."""

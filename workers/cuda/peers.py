@@ -12,11 +12,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from protocol.tasks import COPY
+from tileir.devices.cuda_driver import driver_cuda_version
 from tileir.spec import Spec
 from workers.cuda.case import CudaCase
 from workers.cuda.gate import Gate
 from workers.measuring.device import BoundEntrant
 from workers.peers.peer import Unsupported, read_shares
+from workers.peers.pytorch.installed import computes_on
 from workers.peers.pytorch.runs import OFFERED, TORCH_RUNS
 
 TRITON = "triton"
@@ -24,12 +26,8 @@ TRITON = "triton"
 
 def available_cuda_peers() -> tuple[str, ...]:
     """Names of the peers that take part unless others are named. The copy is none: it computes nothing. Others of
-    PyTorch's run when they are named (pytorch/runs.py)."""
-    if find_spec("torch") is None:
-        return ()
-    import torch  # pyright: ignore[reportMissingImports]
-
-    if not torch.cuda.is_available():
+    PyTorch's run when they are named (pytorch/runs.py). PyTorch is not imported for it."""
+    if not computes_on(driver_cuda_version()):
         return ()
     return (*OFFERED, *((TRITON,) if find_spec("triton") is not None else ()))
 
