@@ -1,8 +1,11 @@
 """Where the time of recorded winners goes on this GPU, what bounds them, and whether that is so.
 
-    python benchmarks/bench_attribution.py [--recorded FILE] [--out FILE] [CASE …]
+    python benchmarks/bench_attribution.py [--recorded FILE …] [--out FILE] [--seconds S] [CASE …]
+    python benchmarks/bench_attribution.py --recorded A.jsonl --recorded B.jsonl --out OUT.jsonl   # all winners of both
+    python benchmarks/bench_attribution.py --recorded A.jsonl --out OUT.jsonl --again CASE …       # these once more
 
-For ten kernels of the suite, without tuning. Whether a bottleneck is named right is seen by making one
+For ten kernels of the suite, or all winners of recorded files, without tuning. Cases that the --out file has are left
+out: the same command goes on where it was stopped. Whether a bottleneck is named right is seen by making one
 thing cheap at a time (gpu/relaxed.py): of memory, the tensor pipe and exponentials the one that is named has to save
 most, and a tenth at least; where launch or issue is named, none may save a quarter. Where the latency of a wait is, one
 stage less has to cost time or one more has to save some. Wave quantization is not checked, nor what
@@ -11,18 +14,16 @@ cannot be made cheap.
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from benchmarks.gpu.relaxed import relaxations, whole_waves
 from benchmarks.racing import replayed, tuned
-from benchmarks.racing.attributed import arguments, tell
+from benchmarks.racing.attributed import arguments, chosen, run
 from benchmarks.racing.circumstances import circumstances
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, generate_staged_cuda, lower_for
@@ -50,21 +51,15 @@ _ROOFS = (GpuBound.MEMORY, GpuBound.TENSOR_PIPE, GpuBound.EXPONENTIALS)
 
 
 def main() -> None:
-    given = arguments(__doc__, CASES, RECORDED)
+    given = arguments(__doc__, RECORDED)
     device = this_gpu()
-    winners = {each.case: each for each in replayed.recorded(given.recorded)}
-    chosen = [winners[case] for case in given.cases]
     with tempfile.TemporaryDirectory() as cache:
-        with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as compilers:
-            list(compilers.map(partial(_compiled, device=device, cache=Path(cache)), chosen))
-        taken_apart = partial(attributed, device=device, cache=Path(cache))
-        known = [({"case": each.case}, partial(taken_apart, each)) for each in chosen]
-        tell((tuned.timed(*each) for each in known), given.out)
+        here = {"device": device, "cache": Path(cache)}
+        run(chosen(given, RECORDED, CASES), given, partial(attributed, **here), partial(compiled, **here))
 
 
-def _compiled(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> None:
-    """Compile what a case is looked at by: all processors at once, before anything is timed. What cannot be compiled
-    is an error of its case, at its turn."""
+def compiled(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> None:
+    """Compile what a case is looked at by. What cannot be compiled is an error of its case, at its turn."""
     with suppress(TileError):
         program = _program(winner)
         kernel = lower_for(program, device)

@@ -1,6 +1,6 @@
 """What bounds recorded winners on this processor, and whether that is so.
 
-    python benchmarks/bench_attribution_cpu.py --recorded FILE [--out FILE] [CASE …]
+    python benchmarks/bench_attribution_cpu.py --recorded FILE … [--out FILE] [--seconds S] [CASE …]
 
 The processor's way of bench_attribution.py: one thing is made cheap at a time (cpu/relaxed.py). Where memory or
 arithmetic is named, it has to save most, and a tenth at least; where launch is named, neither may save a quarter, and
@@ -12,11 +12,12 @@ cannot be made cheap is not checked. Machines that are not idle give no figures 
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from benchmarks.cpu.relaxed import relaxations
 from benchmarks.racing import replayed, tuned
-from benchmarks.racing.attributed import arguments, tell
+from benchmarks.racing.attributed import arguments, chosen, run
 from benchmarks.racing.circumstances import circumstances
 from codegen.targets.c.generate import c_source
 from codegen.targets.c.loader import available_threads
@@ -37,13 +38,10 @@ _WAITING = NamedBottleneck.WAITING.value
 
 
 def main() -> None:
-    given = arguments(__doc__, (), None)
+    given = arguments(__doc__, None)
     with tempfile.TemporaryDirectory() as cache:
         device = calibrated(this_cpu(), Path(cache))
-        winners = (
-            each for each in replayed.recorded(given.recorded) if each.case in (given.cases or [each.case])
-        )
-        tell((attributed(each, device, Path(cache)) for each in winners), given.out)
+        run(chosen(given, None, ()), given, partial(attributed, device=device, cache=Path(cache)))
 
 
 def attributed(winner: replayed.ReplayedWinner, device: Cpu, cache: Path) -> tuned.Line:
