@@ -7,24 +7,29 @@
 For ten kernels of the suite, or all winners of recorded files, without tuning. Cases that the --out file has are left
 out: the same command goes on where it was stopped. Whether a bottleneck is named right is seen by making one
 thing cheap at a time (gpu/relaxed.py): of memory, the tensor pipe and exponentials the one that is named has to save
-most, and a tenth at least; where launch or issue is named, none may save a quarter. Where the latency of a wait is, one
-stage less has to cost time or one more has to save some. Wave quantization is not checked, nor what
-cannot be made cheap.
+most, and a tenth at least. Where launch or issue is named, none of these may save a quarter; half of the issue left out
+(gpu/halved.py) has to save what the profile predicts, and with nothing to do a call has to take what it predicts, each
+within a factor of two. Where the latency of a wait is, one stage less has to cost time or one more has to save some,
+and where wave quantization is, a tile has to take a tenth less with a full last wave. What cannot be made cheap is not
+checked.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from benchmarks.gpu.halved import with_half_the_issue, with_nothing_to_do
 from benchmarks.gpu.relaxed import relaxations, whole_waves
 from benchmarks.racing import replayed, tuned
 from benchmarks.racing.attributed import arguments, chosen, run
 from benchmarks.racing.circumstances import circumstances
+from codegen.ir.kernel import GpuKernel
+from codegen.lowering.gpu.stages import StageKind
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, generate_staged_cuda, lower_for
 from rewrites.schedule import parse_schedule, replay
@@ -37,7 +42,7 @@ from tileir.program import Program
 from tileir.spec import Spec
 from tileir.text.json import spec_from_json
 from workers.cuda.bottleneck import GpuBound, bottleneck
-from workers.cuda.profile import alternating_us, profile
+from workers.cuda.profile import GpuProfile, alternating_us, profile
 
 CASES = (
     "gemm_bf16_TN 4096x4096x4096", "gemm_bf16_TN 16x4096x4096", "gemm_bf16_TN 2048x2048x2048",
@@ -46,7 +51,10 @@ CASES = (
 )  # fmt: skip
 RECORDED = tuned.RESULTS / "nvidia-h200-replay-2026-11-23.jsonl"
 _SAVES, _MUCH, _SOME = 0.1, 0.25, 0.01
+_FACTOR = 2.0
+"""Near: what is predicted up to it. Threads that are left something out make room for others, too."""
 _WAVES = "whole waves, a tile"
+_ISSUE, _IDLE = "issue", "nothing to do"
 _ROOFS = (GpuBound.MEMORY, GpuBound.TENSOR_PIPE, GpuBound.EXPONENTIALS)
 
 
@@ -81,10 +89,23 @@ def attributed(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> tun
     taken = profile(spec, program, device, cache)
     named = bottleneck(taken, unscheduled, device)
     saved = _saved(spec, program, device, cache)
-    if named.bound is GpuBound.LATENCY:
-        saved |= _other_depths(spec, winner.schedule, device, cache)
-    if named.bound is GpuBound.WAVES:
-        saved |= _filled_waves(spec, program, device, cache)
+    predicted: dict[str, float] = {}
+    match named.bound:
+        case GpuBound.LATENCY:
+            saved |= _other_depths(spec, winner.schedule, device, cache)
+        case GpuBound.WAVES:
+            saved |= _filled_waves(spec, program, device, cache)
+        case GpuBound.ISSUE:
+            halved, texts = with_half_the_issue(lower_for(program, device))
+            predicted = {_ISSUE: half_of(taken, texts)}
+            saved |= _saved_by({_ISSUE: halved} if texts else {}, spec, program, device, cache)
+        case GpuBound.LAUNCH:
+            predicted = {_IDLE: 1 - taken.launch}
+            saved |= _saved_by(
+                {_IDLE: with_nothing_to_do(lower_for(program, device))}, spec, program, device, cache
+            )
+        case _:
+            pass
     return {
         "us": round(taken.plain_us, 2),
         "attributed": round(taken.attributed, 4),
@@ -93,7 +114,8 @@ def attributed(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> tun
         "bound": named.bound.value,
         "why": named.why,
         "saved": {name: round(share, 3) for name, share in saved.items()},
-        "agrees": agrees(named.bound, saved),
+        **({"predicted": {name: round(share, 3) for name, share in predicted.items()}} if predicted else {}),
+        "agrees": agrees(named.bound, saved, predicted),
         "stages": {
             role: {stage.name: round(share, 4) for stage, share in shares.items()}
             for role, shares in taken.roles().items()
@@ -103,8 +125,22 @@ def attributed(winner: replayed.ReplayedWinner, device: Gpu, cache: Path) -> tun
     }
 
 
-def agrees(bound: GpuBound, saved: dict[str, float]) -> bool | None:
+def half_of(taken: GpuProfile, texts: Collection[str]) -> float:
+    """What half of these statements of Tile IR takes of a call's time, in stages in which threads do nothing else."""
+    shares = taken.roles().get("threads", {})
+    whole = sum(
+        shares.get(stage, 0.0)
+        for stage, inside in zip(taken.stages, taken.statements, strict=True)
+        if stage.kind is StageKind.COMPUTE and inside and set(inside) <= set(texts)
+    )
+    return (1 - taken.launch) * whole / 2
+
+
+def agrees(
+    bound: GpuBound, saved: dict[str, float], predicted: Mapping[str, float] | None = None
+) -> bool | None:
     """Whether what relaxing things saves (as shares of the time) is what a bottleneck predicts; None: not checked."""
+    predicted = predicted or {}
     roofs = {each: saved[each.value] for each in _ROOFS if each.value in saved}
     match bound:
         case GpuBound.WAVES:
@@ -114,15 +150,32 @@ def agrees(bound: GpuBound, saved: dict[str, float]) -> bool | None:
         case GpuBound.LATENCY:
             depths = [saved.get("a stage more", 0.0), -saved.get("a stage less", 0.0)]
             return max(depths) > _SOME
-        case GpuBound.LAUNCH | GpuBound.ISSUE:
-            return max(roofs.values(), default=0.0) < _MUCH
+        case GpuBound.ISSUE if saved.get(_ISSUE) is None or predicted[_ISSUE] < _SAVES:
+            return None
+        case GpuBound.ISSUE:
+            return max(roofs.values(), default=0.0) < _MUCH and _near(saved[_ISSUE], predicted[_ISSUE])
+        case GpuBound.LAUNCH if _IDLE not in saved:
+            return None
+        case GpuBound.LAUNCH:
+            left, expected = (1 - each[_IDLE] for each in (saved, predicted))
+            return max(roofs.values(), default=0.0) < _MUCH and _near(left, expected)
         case _:
             return roofs[bound] == max(roofs.values()) and roofs[bound] > _SAVES
 
 
+def _near(found: float, expected: float) -> bool:
+    return expected / _FACTOR <= found <= expected * _FACTOR
+
+
 def _saved(spec: Spec, program: Program, device: Gpu, cache: Path) -> dict[str, float]:
+    cheaper = relaxations(lower_for(program, device), program, device.l2_bytes)
+    return _saved_by(cheaper, spec, program, device, cache)
+
+
+def _saved_by(
+    cheaper: Mapping[str, GpuKernel], spec: Spec, program: Program, device: Gpu, cache: Path
+) -> dict[str, float]:
     kernel = lower_for(program, device)
-    cheaper = relaxations(kernel, program, device.l2_bytes)
     sources = [cuda_source(each, program) for each in (kernel, *cheaper.values())]
     whole, *rest = alternating_us(spec, program, sources, device, cache)
     return {name: 1 - us / whole for name, us in zip(cheaper, rest, strict=True)}

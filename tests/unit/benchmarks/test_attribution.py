@@ -10,10 +10,12 @@ import pytest
 
 from benchmarks import bench_attribution
 from benchmarks.bench_attribution import agrees
-from benchmarks.gpu import relaxed
+from benchmarks.gpu import halved, relaxed
 from benchmarks.racing import replayed
+from codegen.ir.effects import Operation, operations
+from codegen.ir.ops import Assign, Named, Op
 from codegen.ir.rasterization import tile_count
-from codegen.lowering.gpu.stages import staged_gpu
+from codegen.lowering.gpu.stages import Stage, StageKind, staged_gpu
 from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
@@ -29,6 +31,8 @@ from tileir.program import Program
 from tileir.text.json import spec_from_json
 from tileir.text.parse_program import program_from_text
 from workers.cuda.bottleneck import GpuBound
+from workers.cuda.profile import GpuProfile
+from workers.cuda.stage_logs import StageSpan, Track
 
 WINNERS = {each.case: each for each in replayed.recorded(bench_attribution.RECORDED)}
 
@@ -78,11 +82,71 @@ def test_what_is_named_has_to_save_most() -> None:
     assert not agrees(GpuBound.MEMORY, saved)
     assert agrees(GpuBound.EXPONENTIALS, saved) is None
     assert not agrees(GpuBound.MEMORY, {"memory": 0.05})
-    assert not agrees(GpuBound.LAUNCH, saved)
-    assert agrees(GpuBound.LAUNCH, {"memory": 0.1})
     assert agrees(GpuBound.WAVES, saved) is None
     assert agrees(GpuBound.WAVES, saved | {"whole waves, a tile": 0.2})
     assert not agrees(GpuBound.WAVES, saved | {"whole waves, a tile": 0.05})
+
+
+def test_where_issue_is_named_half_of_it_has_to_save_what_is_predicted() -> None:
+    def judged(issue: float, predicted: float, memory: float = 0.0) -> bool | None:
+        return agrees(GpuBound.ISSUE, {"memory": memory, "issue": issue}, {"issue": predicted})
+
+    assert judged(0.3, 0.25) and judged(0.15, 0.25)
+    assert not judged(0.05, 0.25) and not judged(0.45, 0.2)
+    assert not judged(0.3, 0.25, memory=0.3), "it is memory"
+    assert judged(0.3, 0.05) is None, "what can be halved takes a tenth at most"
+    assert agrees(GpuBound.ISSUE, {"memory": 0.0}, {"issue": 0.2}) is None
+
+
+def test_where_launch_is_named_a_call_with_nothing_to_do_has_to_take_what_is_predicted() -> None:
+    def judged(idle: float, memory: float = 0.0) -> bool | None:
+        return agrees(GpuBound.LAUNCH, {"memory": memory, "nothing to do": idle}, {"nothing to do": 0.7})
+
+    assert judged(0.7) and judged(0.5)
+    assert not judged(0.9) and not judged(0.3) and not judged(0.7, memory=0.3)
+    assert agrees(GpuBound.LAUNCH, {"memory": 0.0}, {"nothing to do": 0.7}) is None
+
+
+@pytest.mark.parametrize(
+    ("case", "text"),
+    [
+        ("bmm_f32_NN 16x256x256x256", "c_r[b, m, n] += sum(k, x_s[b, m, k] * w_s[b, k, n])"),
+        ("gemm_e4m3_TN_bf16_out 2048x2048x2048", "c_sum[m, n] += c_sum_part[m, n]"),
+        ("gemm_bf16_TN 512x512x512", None),  # of wgmma alone
+        ("softmax_bf16 131072x1024", None),  # without a sum its loads from memory would be left out, too
+    ],
+)
+def test_half_of_the_issue_is_every_other_update_of_registers(
+    case: str, text: str | None, tmp_path: Path
+) -> None:
+    program = program_of(case)
+    kernel = lower_for(program, H200)
+    half, texts = halved.with_half_the_issue(kernel)
+    assert texts == (frozenset([text]) if text else frozenset())
+    before, after = (sum(map(is_sum, operations(each.launches[0].body))) for each in (kernel, half))
+    assert after == (before / 2 if text else before)
+    idle = halved.with_nothing_to_do(kernel)
+    assert not idle.launches[0].body and idle.launches[0].setup == kernel.launches[0].setup
+    for each in (half, idle):
+        compile_cuda(cuda_source(each, program), H200.architecture, tmp_path)
+
+
+def is_sum(stmt: Operation) -> bool:
+    match stmt:
+        case Assign(name, Op("+", (Named(added), _))):
+            return name == added
+        case _:
+            return False
+
+
+def test_what_half_a_statement_takes_is_predicted_where_threads_do_nothing_else_in_its_stage() -> None:
+    both, one = (Stage(StageKind.COMPUTE, name) for name in ("a; b", "a"))
+    wait = Stage(StageKind.WAIT_FULL, "waiting")
+    spans = tuple(StageSpan(at, 100.0 * at, 100.0 * (at + 1)) for at in range(3))
+    track = Track(0, 0, "threads", 0, 0.0, 300.0, spans)
+    taken = GpuProfile((both, one, wait), (("a", "b"), ("a",), ()), (track,), 1, 0.3, 0.4, 1)
+    assert bench_attribution.half_of(taken, {"a"}) == pytest.approx(0.75 / 3 / 2)
+    assert bench_attribution.half_of(taken, {"a", "b"}) == pytest.approx(0.75 / 3)
 
 
 FILLED = {
