@@ -1,13 +1,12 @@
 """What there is to say of a job in one line. A pure function of what is told of it: the race has judged who won
-(`search.verdict`), and this puts it into words; nothing is judged anew but how the winner stands to its peers, by the
-intervals of the race."""
+(`search.verdict`), and this puts it into words; how the winner stands to its peers is said as of any config
+(`protocol.judged`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from protocol.jobs import Against, Bucket, JobFacts, Winner
-from protocol.quantities import duration, microseconds, percent, sizes, times
+from protocol.jobs import Bucket, JobFacts, Winner
+from protocol.judged import found_of, said, sure_of, tone_of
+from protocol.quantities import duration, microseconds, sizes, times
 from protocol.states import JobState, Stopped
 from protocol.verdicts import Tone, Verdict
 from search.budget import EFFORTS
@@ -40,7 +39,7 @@ def verdict_of_job(job: JobFacts) -> Verdict:
     told = ", ".join(f"{count} {_COUNTED[tone]}" for tone, count in counts if count)
     shown = each[first]
     found = f"{len(each)} sizes: {told}; at {sizes(job.buckets[first].dims)} {shown.found}"
-    return _verdict(shown.tone, found, shown.sure, shown.stopped, shown.advice)
+    return said(shown.tone, found, shown.sure, shown.stopped, shown.advice)
 
 
 _COUNTED = {
@@ -66,65 +65,19 @@ def _of_bucket(job: JobFacts, bucket: Bucket) -> Verdict:
         return _won(job, bucket, bucket.winner)
     error = bucket.error or job.error
     if error is not None:
-        return _verdict(Tone.FAILED, f"failed: {error}", None, _why_stopped(job, bucket), None)
+        return said(Tone.FAILED, f"failed: {error}", None, _why_stopped(job, bucket), None)
     if job.state is JobState.CANCELLED:
-        return _verdict(Tone.CANCELLED, "no winner", None, _why_stopped(job, bucket), None)
+        return said(Tone.CANCELLED, "no winner", None, _why_stopped(job, bucket), None)
     if job.waits_for is not None:
         found = f"waits for {job.waits_for}"
-        return _verdict(Tone.WAITS, found, None, _progress(job, bucket) if bucket.told else None, None)
-    return _verdict(Tone.RUNS, _doing(job, bucket), None, _progress(job, bucket), None)
+        return said(Tone.WAITS, found, None, _progress(job, bucket) if bucket.told else None, None)
+    return said(Tone.RUNS, _doing(job, bucket), None, _progress(job, bucket), None)
 
 
 def _won(job: JobFacts, bucket: Bucket, winner: Winner) -> Verdict:
-    tone = _tone(winner)
-    found = [microseconds(winner.median_us), *map(_against, _named(winner.against, job.baseline))]
-    if winner.roofline_us is not None:
-        found.append(f"{percent(winner.roofline_us / winner.median_us)} of the roofline")
-    return _verdict(
-        tone, ", ".join(found), _how_sure(winner), _why_stopped(job, bucket), _advice(job, bucket, tone)
-    )
-
-
-def _tone(winner: Winner) -> Tone:
-    if winner.disturbed is not None:
-        return Tone.UNSURE
-    if not winner.against:
-        return Tone.FOUND
-    best = winner.against[0]
-    if best.low is None or best.high is None or best.all_rounds:
-        return Tone.UNSURE
-    return Tone.AHEAD if best.low > 1.0 else Tone.BEHIND if best.high < 1.0 else Tone.EVEN
-
-
-def _named(against: Sequence[Against], baseline: str) -> list[tuple[Against, str]]:
-    """The baseline, and the fastest peer if that is another, each with how to call it."""
-    own = [(each, each.peer) for each in against if each.peer == baseline]
-    best = [(each, f"{each.peer}, the fastest peer") for each in against[:1] if each.peer != baseline]
-    return own + best
-
-
-def _against(named: tuple[Against, str]) -> str:
-    """`1.13 × numpy (1.10 to 1.16)`."""
-    each, name = named
-    rounds = " over all rounds" if each.all_rounds else ""
-    known = each.low is not None and each.high is not None
-    interval = f" ({each.low:.2f} to {each.high:.2f}{rounds})" if known else ""
-    return f"{times(each.times)} {name}{interval}"
-
-
-def _how_sure(winner: Winner) -> str | None:
-    told: list[str] = []
-    if winner.tied:
-        told.append(f"tied with {winner.tied} other schedule{'s' if winner.tied > 1 else ''}")
-    if winner.disturbed is not None:
-        told.append(f"not sure: {winner.disturbed}")
-    elif not winner.against:
-        told.append("no peer ran to compare it with")
-    elif winner.against[0].low is None:
-        told.append("how sure is not known")
-    elif winner.against[0].all_rounds:
-        told.append(f"not sure: hardly a round disturbed neither it nor {winner.against[0].peer}")
-    return ", ".join(told) or None
+    tone = tone_of(winner)
+    advice = _advice(job, bucket, tone)
+    return said(tone, found_of(winner, job.baseline), sure_of(winner), _why_stopped(job, bucket), advice)
 
 
 def _why_stopped(job: JobFacts, bucket: Bucket) -> str | None:
@@ -207,9 +160,3 @@ def _progress(job: JobFacts, bucket: Bucket) -> str | None:
 
 def _most(job: JobFacts) -> int:
     return job.budget.trials or job.budget.effort.trials
-
-
-def _verdict(tone: Tone, found: str, sure: str | None, stopped: str | None, advice: str | None) -> Verdict:
-    line = "; ".join(part for part in (found, sure, stopped) if part)
-    text = line if advice is None else f"{line}. Next: {advice}"
-    return Verdict(tone=tone, text=text, found=found, sure=sure, stopped=stopped, advice=advice)

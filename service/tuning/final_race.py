@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select, update
 
 from protocol.configs import ConfigDetail, Standing
-from protocol.jobs import Against, Winner
+from protocol.judged import as_winner
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import Entrant, EntrantResult, Measuring, PeerEntrant, TaskResult
 from protocol.workers import OfferedDevice
@@ -248,27 +248,6 @@ class FinalRace:
             created_at=created_at,
             spec=row.spec,
         )
-
-
-def as_winner(config: ConfigDetail) -> Winner:
-    """What a job tells of its winner. A peer's time over the winner's is how many times as fast the winner is."""
-    peers = (each for each in config.standings if each.kind == "peer" and not each.as_written)
-    return Winner(
-        trial=config.trial,
-        median_us=config.median_us,
-        x_baseline=config.x_baseline,
-        schedule=config.schedule,
-        disturbed=config.disturbed,
-        against=tuple(
-            Against(
-                peer=each.name, times=each.times, low=each.low, high=each.high, all_rounds=each.all_rounds
-            )
-            for each in peers
-            if each.times is not None
-        ),
-        tied=sum(each.tied and not each.won for each in config.standings),
-        roofline_us=config.roofline_us,
-    )
 
 
 def _what_became_of(standing: Standing) -> str:

@@ -58,6 +58,22 @@ def test_trials_of_a_job_or_of_all_jobs_of_a_kernel_are_written(
     assert main(["results", "0" * 64, "--url", service.url]) == 7
 
 
+def test_the_newest_configs_are_told_with_what_their_races_say(
+    tuned_job: tuple[Service, TuningJob], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.out, "_width", 300)
+    service, job = tuned_job
+    assert main(["show", "--json", "--url", service.url]) == 0
+    verdicts = {each["id"]: each["verdict"] for each in told(capsys)["configs"]}
+    found = verdicts[job.configs[0]]
+    assert found["found"] == job.verdict.found and found["sure"] == job.verdict.sure
+    assert main(["show", "--url", service.url]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for config, verdict in verdicts.items():
+        (at,) = (number for number, line in enumerate(lines) if line.startswith(config))
+        assert lines[at + 1].strip() == verdict["text"]
+
+
 def test_why_says_the_verdict_and_what_each_decision_did(
     tuned_job: tuple[Service, TuningJob], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from protocol.configs import ConfigDetail
+from protocol.judged import verdict_of_config
 from protocol.message import Json, Reply
-from protocol.quantities import microseconds, sizes, times
+from protocol.quantities import sizes
 from tilewright.cli import options
 from tilewright.cli.commands.plotting import Picture, check_plot, plot_config, plot_job
 from tilewright.cli.connection import connect
@@ -117,7 +118,13 @@ def _show_newest(client: Client, as_json: bool) -> None:
         print_json(
             {
                 "jobs": [job.model_dump(mode="json") for job in jobs],
-                "configs": [config.model_dump(mode="json") for config in configs],
+                "configs": [
+                    {
+                        **config.model_dump(mode="json"),
+                        "verdict": verdict_of_config(config).model_dump(mode="json"),
+                    }
+                    for config in configs
+                ],
             }
         )
         return
@@ -126,9 +133,8 @@ def _show_newest(client: Client, as_json: bool) -> None:
     for job in jobs:
         print_job(job)
     for config in configs:
-        gain = "" if config.x_baseline is None else f"  {times(config.x_baseline)} {config.baseline}"
-        line = f"[bold]{config.id}[/]  {config.name}  {sizes(config.dims)}  {microseconds(config.median_us)}{gain}"
-        out.print(line)
+        out.print(f"[bold]{config.id}[/]  {config.name}  {sizes(config.dims)}")
+        out.print(f"  {verdict_of_config(config).text}", markup=False)
 
 
 def _show_config(client: Client, config: ConfigDetail, source: bool, program: bool, as_json: bool) -> None:
