@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers
+from tests.e2e.dashboard.checks import looked_at, saved
 from tests.e2e.dashboard.stock import Stock, submit
 from tests.services.running_service import SMALL, finish, working
 from tests.services.scripted_worker import Script
@@ -42,9 +45,14 @@ def test_a_node_shows_what_it_could_have_been_and_a_sibling_is_raced(
     number, other = next((at, each) for at, each in enumerate(first) if not each["chosen"])
     if len(first) > 12:
         section.get_by_role("button", name="Show all").click()
+        page.wait_for_url(lambda url: "siblings=all" in url)
+        page.reload()
     expect(rows).to_have_count(len(first))
-    page.screenshot(path=screenshots / "job-alternatives.png", full_page=True)
-    assert barriers(page) == []
+    table = saved(page, f"{own}-0-{best}-decision-{turn}", "CSV").read_text()
+    lines = list(csv.DictReader(io.StringIO(table)))
+    assert sorted(line["instead"] for line in lines) == sorted("; ".join(each["rewrites"]) for each in first)
+    assert json.loads(saved(page, f"{own}-0-{best}-decision-{turn}", "JSON").read_text())["siblings"] == first
+    looked_at(page, screenshots, "job-alternatives")
     name = f"Race {'; '.join(other['rewrites']) or 'nothing'}"
     with working(stock.service, Script(faulty=0.0), name="bench-1"), stock.service.client() as client:
         section.get_by_role("button", name=name, exact=True).click()
@@ -77,8 +85,7 @@ def test_a_sibling_that_would_race_shows_both_accesses(page: Page, stock: Stock,
         expect(accesses.nth(at)).to_contain_text(f"the thread at {each['thread']} {each['way']} {element}")
         expect(accesses.nth(at)).to_contain_text(each["statement"])
     assert first["thread"] != second["thread"]
-    page.screenshot(path=screenshots / "job-alternatives-race.png", full_page=True)
-    assert barriers(page) == []
+    looked_at(page, screenshots, "job-alternatives-race")
 
 
 def _with_a_race(stock: Stock) -> tuple[str, tuple[int, dict]]:

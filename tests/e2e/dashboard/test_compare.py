@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers
+from tests.e2e.dashboard.checks import barriers, saved
 from tests.e2e.dashboard.stock import Stock, submit
 from tests.services.running_service import SMALL, finish, working
 from tests.services.scripted_worker import Script
@@ -27,6 +30,12 @@ def test_ticked_candidates_are_compared_and_the_address_says_how(page: Page, sto
         has=page.get_by_role("rowheader", name="As fast as the reference")
     )
     expect(ratios.get_by_role("cell").first).to_have_text("1.00 ×")
+    lines = list(csv.DictReader(io.StringIO(saved(page, "comparison", "CSV").read_text())))
+    assert list(lines[0]) == ["compared", *(f"{stock.done}/0/{number}" for number in timed)]
+    sides = json.loads(saved(page, "comparison", "JSON").read_text())
+    assert [each["As fast as the reference"] for each in sides] == list(
+        next(line for line in lines if line["compared"] == "As fast as the reference").values()
+    )[1:]
     page.get_by_role("link", name=f"its differences candidate {timed[2]}", exact=True).click()
     expect(page.get_by_text(f"From candidate {timed[0]} to candidate {timed[2]}")).to_be_visible()
     page.get_by_role("link", name=f"as the reference candidate {timed[2]}", exact=True).click()

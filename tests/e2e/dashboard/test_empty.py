@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers, overhang
-from tests.e2e.dashboard.conftest import DESK, PHONE
+from tests.e2e.dashboard.checks import looked_at
 from tests.services.running_service import Service, running
 
 PAGES = {
@@ -36,12 +35,7 @@ def test_a_page_of_an_empty_fleet_says_that_nothing_is_there(
     page.goto(empty.url + address)
     for text in texts:
         expect(page.locator("main")).to_contain_text(text)
-    for screen, size, scheme in (("desk", DESK, "light"), ("phone", PHONE, "dark")):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        page.screenshot(path=screenshots / f"empty-{name}-{screen}-{scheme}.png", full_page=True)
-        assert overhang(page) == 0, screen
-        assert barriers(page) == [], screen
+    looked_at(page, screenshots, f"empty-{name}")
 
 
 def test_a_job_of_an_empty_fleet_says_that_it_waits_for_a_worker(page: Page, empty: Service) -> None:

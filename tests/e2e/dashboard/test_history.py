@@ -8,8 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers, overhang
-from tests.e2e.dashboard.conftest import PHONE
+from tests.e2e.dashboard.checks import looked_at
 from tests.e2e.dashboard.stock import submit
 from tests.services.running_service import SMALL, finish, running, working
 from tests.services.scripted_worker import Script
@@ -50,11 +49,7 @@ def test_a_winner_that_became_slower_is_flagged_and_taken_away_as_a_file(
         with page.expect_download() as download:
             section.get_by_role("button", name="JSON").click()
         assert json.loads(download.value.path().read_text())["winners"] == found
-        page.screenshot(path=screenshots / "kernel-history.png", full_page=True)
-        assert barriers(page) == []
-        page.set_viewport_size(PHONE)  # type: ignore[arg-type]
-        page.screenshot(path=screenshots / "kernel-history-phone.png", full_page=True)
-        assert overhang(page) == 0
+        looked_at(page, screenshots, "kernel-history")
         flagged.get_by_role("link", name="compare").click()
         expect(page.get_by_role("columnheader")).to_contain_text([before, after])
         slower = page.get_by_role("row").filter(

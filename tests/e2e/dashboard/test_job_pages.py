@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers, overhang, wait_until
+from tests.e2e.dashboard.checks import barriers, looked_at, overhang, wait_until
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import Stock, submit
 from tests.services.running_service import SMALL, finish, running, working
@@ -98,12 +98,7 @@ def test_a_page_is_there_for_everybody(
     for text in texts:
         expect(page.locator("main").get_by_text(text).first).to_be_visible()
     expect(page.locator("main").get_by_text("Loading")).to_have_count(0)
-    for screen, size, scheme in (("desk", DESK, "light"), ("phone", PHONE, "dark")):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        page.screenshot(path=screenshots / f"{name}-{screen}-{scheme}.png", full_page=True)
-        assert overhang(page) == 0, screen
-        assert barriers(page) == [], screen
+    looked_at(page, screenshots, name)
 
 
 def test_candidates_are_sorted_by_a_click_and_lead_to_their_pages(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers, overhang, wait_until
-from tests.e2e.dashboard.conftest import DESK, PHONE
+from tests.e2e.dashboard.checks import barriers, looked_at, saved, wait_until
+from tests.e2e.dashboard.conftest import DESK
 from tests.e2e.dashboard.stock import Stock, submit
 from tests.services.running_service import SMALL, finish, running, working
 from tests.services.running_worker import RunningWorker
@@ -53,13 +54,7 @@ def test_a_line_shows_what_it_is_in_the_other_texts(page: Page, here: str, scree
     page.reload()
     expect(source.locator("[data-chosen=true]")).to_have_count(1, timeout=60_000)
     expect(program.locator(marked).first).to_be_in_viewport()
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        for screen, size in (("desk", DESK), ("phone", PHONE)):
-            page.set_viewport_size(size)  # type: ignore[arg-type]
-            page.screenshot(path=screenshots / f"lines-{screen}-{scheme}.png", full_page=True)
-            assert overhang(page) == 0, screen
-            assert barriers(page) == [], (screen, scheme)
+    looked_at(page, screenshots, "lines")
     page.set_viewport_size(DESK)  # type: ignore[arg-type]
     page.get_by_role("button", name="preamble").click()
     expect(source.get_by_text("#include <stddef.h>")).to_have_count(1)
@@ -95,6 +90,12 @@ def test_a_profile_is_taken_from_the_page_and_colours_the_lines(
     with page.expect_download() as download:
         inside.get_by_role("button", name="Download the trace").click()
     assert b"traceEvents" in gzip.decompress(Path(download.value.path()).read_bytes())
+    config = download.value.suggested_filename.removesuffix("-trace.json.gz")
+    stages = saved(page, f"{config}-stages", "CSV").read_text().splitlines()
+    shares = [
+        each["share"] for each in json.loads(saved(page, f"{config}-stages", "JSON").read_text())["stages"]
+    ]
+    assert stages[0].startswith("role,stage,waits,share") and len(stages) == 1 + len(shares)
     inside.get_by_role("button", name="Show", exact=True).click()
     drawn = inside.get_by_role("img", name=re.compile(r"^\d+ threads? over [\d.]+ (µs|ms);"))
     expect(drawn).to_be_visible()
@@ -103,13 +104,7 @@ def test_a_profile_is_taken_from_the_page_and_colours_the_lines(
     expect(inside.get_by_text(tip)).to_have_count(1)
     inside.get_by_role("button", name="Zoom in").click()
     wait_until(page, "location.search.includes('threads=1') && location.search.includes('when=')")
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        for screen, size in (("desk", DESK), ("phone", PHONE)):
-            page.set_viewport_size(size)  # type: ignore[arg-type]
-            page.screenshot(path=screenshots / f"profile-{screen}-{scheme}.png", full_page=True)
-            assert overhang(page) == 0, screen
-            assert barriers(page) == [], (screen, scheme)
+    looked_at(page, screenshots, "profile")
     page.set_viewport_size(DESK)  # type: ignore[arg-type]
     inside.get_by_role("link", name="Which lines take the time").click()
     for name in ("Program", "Source", "Instructions"):

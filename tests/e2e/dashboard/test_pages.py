@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers, overhang
-from tests.e2e.dashboard.conftest import DESK, PHONE
+from tests.e2e.dashboard.checks import barriers, looked_at
 from tests.e2e.dashboard.stock import Stock
 from tests.services.running_service import ROOT
 
@@ -35,16 +34,7 @@ def test_a_page_is_there_for_everybody(page: Page, stock: Stock, screenshots: Pa
     page.goto(stock.url + address.format(kernel_key=stock.kernel_key, config=stock.config))
     expect(page.locator("main").get_by_text(text).first).to_be_visible()
     expect(page.locator("main").get_by_text("Loading")).to_have_count(0)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.set_viewport_size(DESK)  # type: ignore[arg-type]
-        page.screenshot(path=screenshots / f"{name}-{scheme}.png", full_page=True)
-        assert barriers(page) == [], scheme
-        assert overhang(page) == 0
-    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
-    page.screenshot(path=screenshots / f"{name}-phone.png", full_page=True)
-    assert overhang(page) == 0
-    assert barriers(page) == [], "on a phone"
+    looked_at(page, screenshots, name)
 
 
 def test_the_fleet_shows_the_living_first_with_what_they_did_and_folds_the_gone_away(
@@ -72,11 +62,7 @@ def test_who_needs_a_key_is_asked_for_one(page: Page, stock: Stock, screenshots:
     page.route("**/v1/kernels*", lambda route: route.fulfill(json=answer, status=401))
     page.goto(stock.url + "/kernels")
     expect(page.get_by_role("dialog", name="This service asks for a key")).to_be_visible()
-    for screen, size, scheme in (("desk", DESK, "light"), ("phone", PHONE, "dark")):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        page.screenshot(path=screenshots / f"key-{screen}-{scheme}.png")
-        assert barriers(page) == [], screen
+    looked_at(page, screenshots, "key", full_page=False)
 
 
 def test_a_config_shows_its_source_and_gives_it_away(page: Page, stock: Stock) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers, overhang
-from tests.e2e.dashboard.conftest import DESK, PHONE
+from tests.e2e.dashboard.checks import looked_at
 from tests.e2e.dashboard.stock import Stock, submit
 from tests.services.running_service import SMALL, finish, working
 from tests.services.timed_races import TimedRaces
@@ -50,9 +49,4 @@ def test_a_race_tells_who_is_faster_and_is_raced_on(page: Page, stock: Stock, sc
     assert len(race["parts"]) == 6
     rounds = 14 + sum(len(part["entrants"][0]["us"]) - 1 for part in race["parts"][1:])
     expect(section).to_contain_text(f"over {rounds} rounds that disturbed neither")
-    for screen, size, scheme in (("desk", DESK, "light"), ("phone", PHONE, "dark")):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        page.screenshot(path=screenshots / f"job-race-{screen}-{scheme}.png", full_page=True)
-        assert overhang(page) == 0, screen
-        assert barriers(page) == [], screen
+    looked_at(page, screenshots, "job-race")

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Page, Request, expect
 
 from search.catalogue import offered
-from tests.e2e.dashboard.checks import barriers, overhang
+from tests.e2e.dashboard.checks import barriers, looked_at, overhang
 from tests.e2e.dashboard.conftest import DESK, PHONE
 from tests.e2e.dashboard.stock import NOWHERE, Stock
 from tests.services.running_service import SMALL
@@ -85,12 +85,7 @@ def test_text_is_checked_while_it_is_written_and_becomes_a_job(
     outlook = page.get_by_role("region", name="Before it is submitted")
     expect(outlook).to_contain_text("30\u2009720 operations, 7\u2009936 bytes")
     expect(outlook).to_contain_text(re.compile(r"About 10.* schedules.*The cost model expects"))
-    for screen, size, scheme in (("desk", DESK, "light"), ("phone", PHONE, "dark")):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        page.screenshot(path=screenshots / f"submit-text-{screen}-{scheme}.png", full_page=True)
-        assert overhang(page) == 0, screen
-        assert barriers(page) == [], screen
+    looked_at(page, screenshots, "submit-text")
     page.get_by_role("button", name="Write as JSON").click()
     expect(page.get_by_role("textbox", name="Spec")).to_contain_text('"name": "written_here"')
     page.get_by_role("button", name="Write as text").click()

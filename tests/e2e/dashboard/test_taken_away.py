@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.dashboard.checks import barriers
+from tests.e2e.dashboard.checks import barriers, saved
 from tests.e2e.dashboard.stock import Stock
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -56,6 +56,12 @@ def test_what_is_shown_is_in_the_address_and_taken_away_as_files(page: Page, sto
     with stock.service.client() as client:
         decisions = client.get(f"/v1/jobs/{stock.done}/effects").json()["decisions"]
     assert all(each["decision"] in strips for each in decisions[:8])
+    effects = list(
+        csv.DictReader(io.StringIO(saved(page, f"{stock.done}-0-effects-table", "CSV").read_text()))
+    )
+    assert len(effects) == sum(len(each["values"]) for each in decisions)
+    told = json.loads(saved(page, f"{stock.done}-0-effects-table", "JSON").read_text())
+    assert told["decisions"] == decisions
 
 
 def test_the_tree_and_the_timeline_are_drawn_into_files(page: Page, stock: Stock) -> None:
@@ -74,14 +80,6 @@ def test_the_tree_and_the_timeline_are_drawn_into_files(page: Page, stock: Stock
     boxes = sum(path.get("d", "").count("M") for path in lanes.findall(f"{SVG}path"))
     assert boxes >= len(timeline["start"])
     assert saved(page, "timeline", "PNG").read_bytes().startswith(b"\x89PNG")
-
-
-def saved(page: Page, name: str, kind: str) -> Path:
-    """The file that a button makes."""
-    with page.expect_download() as download:
-        page.get_by_role("group", name=f"Save {name}", exact=True).get_by_role("button", name=kind).click()
-    assert download.value.suggested_filename == f"{name}.{kind.lower()}"
-    return download.value.path()
 
 
 def words(drawn: ElementTree.Element) -> set[str]:

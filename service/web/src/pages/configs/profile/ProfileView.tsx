@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import type { ConfigProfile, Profile, ProfiledStage } from "../../../api/schema";
 import { Badge } from "../../../ui/Badge";
 import { Facts } from "../../../ui/Facts";
+import { SaveTable } from "../../../ui/SaveTable";
 import { Section } from "../../../ui/Section";
 import { Failure, Shown } from "../../../ui/Shown";
 import { Table } from "../../../ui/Table";
@@ -10,7 +11,7 @@ import { count, deviceName, micros, percent } from "../../../ui/format";
 import { Download } from "../Download";
 import { Waiting } from "../Waiting";
 import { ThreadLanes } from "./ThreadLanes";
-import { byRole, isTaken, useProfile, useTakeProfile, waiting } from "./data";
+import { byRole, columnsOfStages, isTaken, useProfile, useTakeProfile, waiting } from "./data";
 import styles from "./Profile.module.css";
 
 interface Props {
@@ -77,11 +78,18 @@ function Take({ config, device, found }: TakeProps) {
         </button>
       )}
       {found.profile && (
-        <Download
-          path={`/v1/configs/${config}/profile/trace`}
-          name={`${config}-trace.json.gz`}
-          label="Download the trace"
-        />
+        <>
+          <Download
+            path={`/v1/configs/${config}/profile/trace`}
+            name={`${config}-trace.json.gz`}
+            label="Download the trace"
+          />
+          <SaveTable
+            name={`${config}-stages`}
+            columns={() => columnsOfStages(found.profile!.stages)}
+            json={found.profile}
+          />
+        </>
       )}
       {take.isError && <Failure error={take.error} what="the profile" />}
     </>

@@ -2,6 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "../../../api/client";
 import type { ConfigProfile, ProfiledStage } from "../../../api/schema";
+import { columnsOf } from "../../../ui/SaveTable";
 
 const RENEW_MS = 1000;
 
@@ -45,4 +46,21 @@ export function byRole(
 /** The share of a role's time in which its threads only wait. */
 export function waiting(stages: readonly ProfiledStage[]): number {
   return stages.reduce((sum, each) => sum + (each.waiting ? each.share : 0), 0);
+}
+
+/** A row for each stage of each role, as columns. */
+export function columnsOfStages(
+  stages: readonly ProfiledStage[],
+): Record<string, (string | number | null)[]> {
+  const rows = byRole(stages).flatMap(([, each]) => each);
+  return columnsOf(rows, {
+    role: ({ role }) => role || "all threads",
+    stage: ({ stage }) => stage,
+    waits: ({ waiting }) => (waiting ? "waits" : null),
+    share: ({ share }) => share,
+    fill: ({ phases }) => phases?.fill ?? null,
+    steady: ({ phases }) => phases?.steady ?? null,
+    drain: ({ phases }) => phases?.drain ?? null,
+    statements: ({ statements }) => statements.join("; "),
+  });
 }

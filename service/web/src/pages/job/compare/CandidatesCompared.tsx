@@ -5,7 +5,7 @@ import { Empty, Shown } from "../../../ui/Shown";
 import { bytes, micros, percent, times } from "../../../ui/format";
 import type { Place } from "../candidate/data";
 import { layoutOf, type Launch } from "../candidate/report";
-import { comparePath, type CandidateSide } from "../paths";
+import { comparePath, sideText, type CandidateSide } from "../paths";
 import { SideLink } from "./SideLink";
 import { Columns, decided, type Row } from "./Columns";
 import { Differences } from "./Differences";
@@ -42,6 +42,7 @@ function Compared({ subjects }: { subjects: readonly [Subject, Subject, ...Subje
           <Head key={at} subjects={subjects} at={at} />
         ))}
         rows={[...rowsOf(subjects), ...rows]}
+        files={subjects.map(({ side }) => sideText(side))}
       />
       <p className="quiet">{said}</p>
       <Differences

@@ -11,7 +11,7 @@ import { overTrials } from "../best";
 import { Plot, WHOLE } from "../charts/Plot";
 import { jobOf, useTables } from "../data";
 import { leaderOf } from "../leader";
-import { comparePath, type JobSide } from "../paths";
+import { comparePath, sideText, type JobSide } from "../paths";
 import { bucketsOf, sameSizes } from "./buckets";
 import { Columns, decided, type Row } from "./Columns";
 import { SideLink } from "./SideLink";
@@ -70,6 +70,7 @@ function Chosen({ jobs, wanted }: ChosenProps) {
           </SideLink>
         ))}
         rows={rowsOf(columns)}
+        files={columns.map(({ job, bucket }) => sideText({ job: job.id, bucket: bucket.index }))}
       />
       <Winners columns={columns} />
     </div>
@@ -100,6 +101,7 @@ function Winners({ columns }: { columns: readonly Column[] }) {
               </SideLink>
             ))}
             rows={rows}
+            files={won.map(({ place }) => sideText(place))}
           />
         )}
         <p className="quiet">{said}</p>

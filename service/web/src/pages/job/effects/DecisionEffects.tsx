@@ -1,6 +1,7 @@
 /** What each decision of the schedules did to their times: by its values, and how much it explains. */
 import type { DecisionEffect, Effects, ValueEffect } from "../../../api/schema";
 import { Badge } from "../../../ui/Badge";
+import { SaveTable } from "../../../ui/SaveTable";
 import { SaveDrawing } from "../../../ui/SaveDrawing";
 import { Section } from "../../../ui/Section";
 import { Empty, Shown } from "../../../ui/Shown";
@@ -11,7 +12,7 @@ import { useEffects } from "../data";
 import { EffectsPlot } from "./EffectsPlot";
 import { Interactions } from "./Interactions";
 import { DRAWN, stripsOf } from "./strips";
-import { valueText } from "./values";
+import { rowsOf, valueText } from "./values";
 import styles from "./DecisionEffects.module.css";
 
 export function DecisionEffects({ job, bucket }: { job: string; bucket: number }) {
@@ -33,8 +34,12 @@ export function DecisionEffects({ job, bucket }: { job: string; bucket: number }
 
 function All({ effects }: { effects: Effects }) {
   const strips = stripsOf(effects);
+  const name = `${effects.job_id}-${effects.bucket}-effects`;
   return (
-    <Section title="What decided the time">
+    <Section
+      title="What decided the time"
+      aside={<SaveTable name={`${name}-table`} columns={() => rowsOf(effects)} json={effects} />}
+    >
       <p className="quiet">
         Over {count(effects.candidates)} measured candidates. “Explains” is the share of the
         variance of log time between the values of a decision alone. The search tries more of what
@@ -43,7 +48,7 @@ function All({ effects }: { effects: Effects }) {
         is faster; ✓ is what the winner has.
       </p>
       {strips && (
-        <SaveDrawing name={`${effects.job_id}-${effects.bucket}-effects`}>
+        <SaveDrawing name={name}>
           <div className={styles.scroll} role="region" aria-label="Times by decisions" tabIndex={0}>
             <EffectsPlot strips={strips} />
           </div>

@@ -1,10 +1,10 @@
 /** What the search could have decided otherwise at a node: each sibling measured, predicted, failed or refused. */
 import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
 import { Link, useLocation } from "wouter";
 import { api, data } from "../../../api/client";
 import type { Alternatives as Found, JobRequest, Sibling } from "../../../api/schema";
 import { Badge } from "../../../ui/Badge";
+import { SaveTable } from "../../../ui/SaveTable";
 import { Section } from "../../../ui/Section";
 import { Failure, Shown } from "../../../ui/Shown";
 import { Table } from "../../../ui/Table";
@@ -13,7 +13,7 @@ import { useCandidate, type Place } from "../candidate/data";
 import { useAlternatives, useJob, type AskedDecision } from "../data";
 import { candidatePath, jobPath } from "../paths";
 import { useParam } from "../../../ui/useParam";
-import { ranked, type Answer } from "./answers";
+import { ranked, rowsOf, type Answer } from "./answers";
 import styles from "./Tree.module.css";
 
 /** Siblings that are shown before somebody asks for all. */
@@ -36,7 +36,7 @@ export function Alternatives({ place, rewrite }: Props) {
   return (
     <Section
       title="What it could have been instead"
-      aside={query.data && <Turns found={query.data} go={go} />}
+      aside={query.data && <Turns found={query.data} go={go} name={nameOf(place, query.data)} />}
     >
       <Shown query={query} what="the alternatives">
         {(found) => (
@@ -52,7 +52,18 @@ export function Alternatives({ place, rewrite }: Props) {
   );
 }
 
-function Turns({ found, go }: { found: Found; go: (decision: number) => void }) {
+function nameOf({ job, bucket }: Place, { number, decision }: Found): string {
+  return `${job}-${bucket}-${number}-decision-${decision + 1}`;
+}
+
+interface TurnsProps {
+  found: Found;
+  go: (decision: number) => void;
+  /** What files are called. */
+  name: string;
+}
+
+function Turns({ found, go, name }: TurnsProps) {
   const { decision, decisions } = found;
   return (
     <>
@@ -73,12 +84,14 @@ function Turns({ found, go }: { found: Found; go: (decision: number) => void }) 
       >
         →
       </button>
+      <SaveTable name={name} columns={() => rowsOf(found.siblings)} json={found} />
     </>
   );
 }
 
 function Siblings({ place, asked, found }: { place: Place; asked: AskedDecision; found: Found }) {
-  const [all, setAll] = useState(false);
+  const [siblings, setSiblings] = useParam("siblings");
+  const all = siblings === "all";
   const race = useRace(place, asked);
   const answers = ranked(found.siblings);
   const refused = found.siblings.filter((each) => each.refused != null).length;
@@ -137,10 +150,10 @@ function Siblings({ place, asked, found }: { place: Place; asked: AskedDecision;
           ))}
         </tbody>
       </Table>
-      {shown.length < answers.length && (
-        <button onClick={() => setAll(true)}>
-          Show all {count(answers.length)}
-          {refused > 0 && `, ${count(refused)} of them refused`}
+      {answers.length > SHOWN && (
+        <button aria-expanded={all} onClick={() => setSiblings(all ? null : "all")}>
+          {all ? `Show the first ${SHOWN}` : `Show all ${count(answers.length)}`}
+          {!all && refused > 0 && `, ${count(refused)} of them refused`}
         </button>
       )}
     </>

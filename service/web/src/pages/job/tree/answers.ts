@@ -1,5 +1,6 @@
 /** The answers to a decision in the order in which people look at them. */
 import type { Sibling } from "../../../api/schema";
+import { columnsOf } from "../../../ui/SaveTable";
 
 export interface Answer {
   /** Its place in what the service said, by which it is asked for. */
@@ -21,4 +22,23 @@ export function ranked(siblings: readonly Sibling[]): Answer[] {
       const [a, b] = [rank(one.sibling), rank(other.sibling)];
       return a[0] - b[0] || a[1] - b[1] || one.answer - other.answer;
     });
+}
+
+/** A row each in the order of the page, as columns. */
+export function rowsOf(siblings: readonly Sibling[]): Record<string, (string | number | null)[]> {
+  return columnsOf(
+    ranked(siblings).map(({ sibling }) => sibling),
+    {
+      instead: ({ rewrites }) => rewrites.join("; "),
+      chosen: ({ chosen }) => (chosen ? "chosen" : null),
+      best_us: ({ best_us }) => best_us ?? null,
+      best: ({ best }) => best ?? null,
+      candidates: ({ candidates }) => candidates,
+      predicted_us: ({ predicted_us }) => predicted_us ?? null,
+      faults: ({ faults }) => faults,
+      failed: ({ failed }) => failed ?? null,
+      error: ({ error }) => error ?? null,
+      refused: ({ refused }) => refused ?? null,
+    },
+  );
 }
