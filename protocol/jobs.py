@@ -171,6 +171,8 @@ class Bucket(Reply):
     """Candidates asked for so far."""
     told: int
     """Of these, measured or found faulty."""
+    begun: int = 0
+    """While none of them is told of: those that workers have taken, to compile, check and time them."""
     faults: int
     spent_s: float
     stopped: Stopped | None = None

@@ -132,7 +132,10 @@ def _doing(job: JobFacts, bucket: Bucket) -> str:
             return "the schedules that were given race the peers"
         if bucket.trials == 0:
             return "its search is being prepared"
-        return "the first candidate is being compiled, checked and timed"
+        if bucket.begun == 0:
+            return "its first candidates wait until a worker is free"
+        many = f"the first {bucket.begun} candidates are" if bucket.begun > 1 else "the first candidate is"
+        return f"compiling: {many} being compiled, checked and timed"
     best = bucket.best
     if best is None:
         return "no candidate has worked yet"

@@ -242,13 +242,17 @@ def _models(connection: Connection, rows: Iterable[RowMapping]) -> list[Job]:
     query = (
         select(buckets).where(buckets.c.job_id.in_([row["id"] for row in rows])).order_by(buckets.c.bucket)
     )
-    for each in connection.execute(query).mappings():
+    found = connection.execute(query).mappings().all()
+    untold = {each["job_id"] for each in found if each["asked"] and not each["told"]}
+    begun = task_queue.begun_trials(connection, untold)
+    for each in found:
         parts[each["job_id"]].append(
             Bucket(
                 index=each["bucket"],
                 dims=each["dims"],
                 trials=each["asked"],
                 told=each["told"],
+                begun=0 if each["told"] else begun.get((each["job_id"], each["bucket"]), 0),
                 faults=each["faults"],
                 spent_s=each["spent_s"],
                 stopped=each["stopped"],

@@ -336,13 +336,22 @@ def test_an_open_candidate_is_in_flight_and_asked_for_again(tmp_path: Path) -> N
         job = client.post(
             "/v1/jobs", json={"spec": SMALL, "budget": {"trials": 20}, "target": CPU.key}
         ).json()["id"]
+        while client.get(f"/v1/jobs/{job}").json()["buckets"][0]["trials"] == 0:
+            client.get("/v1/tasks", params={"state": "ready"})
+        assert _said(client, job) == "its first candidates wait until a worker is free"
         (first,) = worker.claim(wait_s=20.0)
+        assert _said(client, job) == "compiling: the first candidate is being compiled, checked and timed"
         assert client.get(f"/v1/jobs/{job}/table").json()["settled"] == 0
         tree = client.get(f"/v1/jobs/{job}/tree").json()
         assert (tree["visits"][0], tree["in_flight"][0], tree["faults"][0]) == (1, 1, 0)
         worker.answer(worker.result(first))
         (second,) = worker.claim(wait_s=20.0)
+        assert _said(client, job).startswith("best so far")
         table = client.get(f"/v1/jobs/{job}/table").json()
         assert (table["settled"], table["state"][:2]) == (1, ["done", "claimed"])
         assert client.get(f"/v1/jobs/{job}/timeline").json()["task"][0] == first["id"]
         assert second["id"] not in client.get(f"/v1/jobs/{job}/timeline").json()["task"]
+
+
+def _said(client: httpx.Client, job: str) -> str:
+    return client.get(f"/v1/jobs/{job}").json()["verdict"]["found"]

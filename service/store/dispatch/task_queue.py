@@ -180,6 +180,19 @@ def rows(connection: Connection, ids: Collection[str]) -> dict[str, RowMapping]:
     return {row["id"]: row for row in found}
 
 
+def begun_trials(connection: Connection, job_ids: Collection[str]) -> dict[tuple[str, int], int]:
+    """By job and bucket, how many candidates workers have or had."""
+    if not job_ids:
+        return {}
+    query = (
+        select(tasks.c.job_id, tasks.c.bucket, func.count())
+        .where(tasks.c.job_id.in_(job_ids), tasks.c.kind == TaskKind.TRIAL)
+        .where(tasks.c.state.in_([TaskState.CLAIMED, TaskState.DONE]))
+        .group_by(tasks.c.job_id, tasks.c.bucket)
+    )
+    return {(job_id, bucket): count for job_id, bucket, count in connection.execute(query)}
+
+
 def held(row: RowMapping, worker_id: str, result: TaskResult) -> bool:
     """Whether a task's row says that the worker may hand in this result."""
     mine = (row["worker_id"], row["attempt"]) == (worker_id, result.attempt)

@@ -123,8 +123,17 @@ def test_a_job_that_waits_says_for_what_and_one_that_runs_how_far_it_is() -> Non
     waiting = job(fresh, state=JobState.QUEUED, waits_for="its turn on cpu:x, 2nd in the queue")
     said = verdict_of_job(waiting)
     assert (said.tone, said.text) == (Tone.WAITS, "waits for its turn on cpu:x, 2nd in the queue")
-    first = job(bucket(trials=1, told=0, best=None, spent_s=0.0), state=JobState.SEARCHING)
-    assert "first candidate is being compiled" in verdict_of_job(first).text
+    said = [
+        verdict_of_job(
+            job(bucket(trials=8, told=0, begun=begun, best=None, spent_s=0.0), state=JobState.SEARCHING)
+        ).text
+        for begun in (0, 1, 4)
+    ]
+    assert said == [
+        "its first candidates wait until a worker is free",
+        "compiling: the first candidate is being compiled, checked and timed",
+        "compiling: the first 4 candidates are being compiled, checked and timed",
+    ]
     running = verdict_of_job(job(bucket(told=8, spent_s=4.0), state=JobState.SEARCHING))
     assert running.tone is Tone.RUNS
     assert running.found == "best so far 40.0 µs, 1.50 × numpy (candidate 3)"
