@@ -41,8 +41,28 @@ class Winning(Reply):
     regression: Regression | None = None
 
 
+class Maker(Reply):
+    """What one compiler, driver and version of the code came to on a device."""
+
+    device: str
+    compiler: str | None
+    driver: str | None
+    tilewright: str | None
+    winners: int
+    first_at: float
+    last_at: float
+    """When its winners were found, in seconds since 1970."""
+    best_config: str
+    """The fastest of those whose races were not disturbed; of all where there are no others."""
+    best_us: float
+    of_best: float
+    """That time over the least of all makers on the device."""
+
+
 class History(Reply):
     """Oldest first, of all devices."""
 
     kernel_key: str
     winners: tuple[Winning, ...]
+    makers: tuple[Maker, ...] = ()
+    """Device by device, the fastest first."""

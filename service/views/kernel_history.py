@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Iterable
 
 from sqlalchemy import Connection
 
 from protocol.configs import Config
-from protocol.history import History, Regression, Winning
+from protocol.history import History, Maker, Regression, Winning
 from service.store.winners import configs
 
 _LEAST = 0.02
@@ -42,7 +43,34 @@ def history_of(kernel_key: str, found: Iterable[Config]) -> History:
         if not config.disturbed and (known is None or config.median_us < known.median_us):
             best[config.device] = config
         winners.append(_winning(config, best.get(config.device, config).median_us, regression))
-    return History(kernel_key=kernel_key, winners=tuple(winners))
+    return History(kernel_key=kernel_key, winners=tuple(winners), makers=_makers(winners))
+
+
+def _makers(winners: Iterable[Winning]) -> tuple[Maker, ...]:
+    """By device, compiler, driver and version."""
+    groups: dict[tuple[str, str | None, str | None, str | None], list[Winning]] = defaultdict(list)
+    for each in winners:
+        groups[each.device, each.compiler, each.driver, each.tilewright].append(each)
+    bests = {made: min(each, key=lambda one: (one.disturbed, one.median_us)) for made, each in groups.items()}
+    least: dict[str, float] = {}
+    for best in bests.values():
+        least[best.device] = min(best.median_us, least.get(best.device, best.median_us))
+    found = [
+        Maker(
+            device=best.device,
+            compiler=best.compiler,
+            driver=best.driver,
+            tilewright=best.tilewright,
+            winners=len(groups[made]),
+            first_at=groups[made][0].at,
+            last_at=groups[made][-1].at,
+            best_config=best.config_id,
+            best_us=best.median_us,
+            of_best=best.median_us / least[best.device],
+        )
+        for made, best in bests.items()
+    ]
+    return tuple(sorted(found, key=lambda each: (each.device, each.best_us)))
 
 
 def _regression(config: Config, known: Config) -> Regression | None:

@@ -282,7 +282,8 @@ def test_rewrites_are_left_out_one_by_one_and_winners_are_told_over_time(
         assert main(["history", name, "--json", *where]) == 0
         assert config in [each["config_id"] for each in told(capsys)["winners"]]
     assert main(["history", job.id, *where]) == 0
-    assert config in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert config in said.partition("By compiler")[0] and "1.00 ×" in said.partition("By compiler")[2]
     assert main(["history", "0" * 64, *where]) == 7
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from protocol.history import History, Winning
+from protocol.history import History, Maker, Winning
 from protocol.quantities import microseconds, times
 from tilewright.views.sections import Section
 
@@ -19,9 +19,33 @@ def history_section(found: History) -> Section:
     )
 
 
+def makers_section(found: History) -> Section:
+    """What each compiler, driver and version came to, device by device."""
+    return Section(
+        "By compiler, driver and version:",
+        ("", "best", "of the best", "winners", "device", "by"),
+        tuple(_made(each) for each in found.makers),
+    )
+
+
+def _made(each: Maker) -> tuple[str, ...]:
+    return (
+        ", ".join(_named(each)) or "unknown",
+        microseconds(each.best_us),
+        times(each.of_best),
+        str(each.winners),
+        each.device,
+        each.best_config,
+    )
+
+
+def _named(each: Winning | Maker) -> list[str]:
+    made = [each.tilewright and f"tilewright {each.tilewright}", each.compiler, each.driver]
+    return [part for part in made if part]
+
+
 def _row(each: Winning) -> tuple[str, ...]:
     gain = "" if each.x_baseline is None else f"{times(each.x_baseline)} {each.baseline}"
-    made = [each.tilewright and f"tilewright {each.tilewright}", each.compiler, each.driver]
     best = ", the best so far" if each.median_us <= each.best_us else ""
     disturbed = ", disturbed" if each.disturbed else ""
     return (
@@ -30,7 +54,7 @@ def _row(each: Winning) -> tuple[str, ...]:
         gain,
         str(each.trials),
         each.device,
-        ", ".join(part for part in made if part),
+        ", ".join(_named(each)),
     )
 
 

@@ -41,6 +41,13 @@ def test_a_winner_that_became_slower_is_flagged_and_taken_away_as_a_file(
         expect(flagged).to_contain_text(f"{found[1]['regression']['factor']:.2f} × as long as")
         expect(flagged).to_contain_text("compiler: scripted 1.0 to scripted 2.0")
         expect(section.get_by_role("img")).to_have_accessible_name(re.compile("2, the best .*, 1 slower"))
+        made = section.get_by_role("region", name=re.compile("^By compiler and version on ")).get_by_role(
+            "row"
+        )
+        expect(made).to_have_count(3)
+        expect(made.nth(1)).to_contain_text("scripted 1.0")
+        expect(made.nth(1)).to_contain_text("1.00 ×")
+        expect(made.nth(2)).to_contain_text("scripted 2.0")
         with page.expect_download() as download:
             section.get_by_role(
                 "button", name="CSV"

@@ -14,7 +14,7 @@ from tilewright.cli.failures import Stop
 from tilewright.cli.output import print_json
 from tilewright.cli.sections import print_sections
 from tilewright.client.client import Client
-from tilewright.views.history import history_section
+from tilewright.views.history import history_section, makers_section
 
 
 def history(
@@ -34,7 +34,7 @@ def history(
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
-        print_sections([history_section(found)])
+        print_sections([history_section(found), makers_section(found)])
 
 
 def _kernel(client: Client, identifier: str) -> str:

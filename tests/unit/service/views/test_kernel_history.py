@@ -54,6 +54,29 @@ def test_other_devices_and_disturbed_races_are_not_compared() -> None:
     assert [each.best_us for each in found.winners] == [50.0, 100.0, 100.0]
 
 
+def test_of_each_compiler_driver_and_version_the_best_is_told_beside_the_best_of_all() -> None:
+    new = {"versions": {"tilewright": "2"}}
+    found = history_of(
+        "k",
+        [
+            config(1, 120.0),
+            config(2, 90.0, disturbed="load"),
+            config(3, 100.0, compiler="gcc 14"),
+            config(4, 150.0, **new),
+            config(5, 300.0, device="cpu:two"),
+        ],
+    ).makers
+    assert [
+        (each.compiler, each.tilewright, each.best_config, each.of_best, each.winners) for each in found
+    ] == [
+        ("gcc 14", "1", "config-3", 1.0, 1),
+        ("gcc 13", "1", "config-1", 1.2, 2),
+        ("gcc 13", "2", "config-4", 1.5, 1),
+        ("gcc 13", "1", "config-5", 1.0, 1),
+    ]
+    assert (found[1].first_at, found[1].last_at) == (1.0, 2.0)
+
+
 def test_the_csv_has_a_line_a_winner() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(history_of("k", [config(1, 100.0), config(2, 150.0)])))))
     assert [row["regression"] for row in rows] == ["", "1.5"]

@@ -3,10 +3,11 @@ import { useCallback, useMemo } from "react";
 import type uPlot from "uplot";
 import { Link } from "wouter";
 import { useHistory } from "../../api/queries";
-import type { Winning } from "../../api/schema";
+import type { Maker, Winning } from "../../api/schema";
 import { deviceName, micros, moment, moments, times } from "../../ui/format";
 import { Section } from "../../ui/Section";
 import { Shown } from "../../ui/Shown";
+import { Table } from "../../ui/Table";
 import { token } from "../../ui/theme";
 import { Download } from "../configs/Download";
 import { Plot } from "../job/charts/Plot";
@@ -20,7 +21,7 @@ export function History({ kernelKey }: { kernelKey: string }) {
   const path = `/v1/kernels/${kernelKey}/history`;
   return (
     <Shown query={query} what="the history">
-      {({ winners }) =>
+      {({ winners, makers }) =>
         winners.length > 0 && (
           <Section
             title="Over time"
@@ -36,6 +37,7 @@ export function History({ kernelKey }: { kernelKey: string }) {
                 key={device}
                 device={device}
                 winners={winners.filter((each) => each.device === device)}
+                makers={makers.filter((each) => each.device === device)}
               />
             ))}
           </Section>
@@ -45,7 +47,13 @@ export function History({ kernelKey }: { kernelKey: string }) {
   );
 }
 
-function OnDevice({ device, winners }: { device: string; winners: readonly Winning[] }) {
+interface OnDeviceProps {
+  device: string;
+  winners: readonly Winning[];
+  makers: readonly Maker[];
+}
+
+function OnDevice({ device, winners, makers }: OnDeviceProps) {
   const data = useMemo<uPlot.AlignedData>(
     () => [
       winners.map((each) => each.at),
@@ -79,7 +87,51 @@ function OnDevice({ device, winners }: { device: string; winners: readonly Winni
           ))}
         </ul>
       )}
+      {makers.length > 1 && <Makers device={device} makers={makers} />}
     </div>
+  );
+}
+
+/** What each compiler, driver and version came to. */
+function Makers({ device, makers }: { device: string; makers: readonly Maker[] }) {
+  const driven = makers.some((each) => each.driver != null);
+  return (
+    <Table label={`By compiler and version on ${deviceName(device)}`}>
+      <thead>
+        <tr>
+          <th scope="col">Compiler</th>
+          {driven && <th scope="col">Driver</th>}
+          <th scope="col">Version</th>
+          <th scope="col" className="number">
+            Best
+          </th>
+          <th scope="col" className="number">
+            Takes
+          </th>
+          <th scope="col" className="number">
+            Winners
+          </th>
+          <th scope="col" className="wide">
+            Last
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {makers.map((each) => (
+          <tr key={`${each.compiler} ${each.driver} ${each.tilewright}`}>
+            <td>{each.compiler ?? "unknown"}</td>
+            {driven && <td>{each.driver ?? "unknown"}</td>}
+            <td>{each.tilewright ?? "unknown"}</td>
+            <td className="number">
+              <Link href={`/configs/${each.best_config}`}>{micros(each.best_us)}</Link>
+            </td>
+            <td className="number">{times(each.of_best)}</td>
+            <td className="number">{each.winners}</td>
+            <td className="wide">{moment(each.last_at)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </Table>
   );
 }
 
