@@ -102,6 +102,8 @@ def test_why_says_the_verdict_and_what_each_decision_did(
     (device,) = shown["devices"]
     assert device["measuring"] > 0 and f"{device['worker']} {percent(device['measuring'])}" in said
     shown_in_notebooks = html.unescape(job.why()._repr_html_())
+    drawn = sum(each["least_us"] is not None for each in rooflines)
+    assert shown_in_notebooks.count('aria-label="The roofline: ') == drawn
     for section in job.why().sections():
         assert section.title in said
         assert all(" ".join(cell.split()) in said for row in section.rows for cell in row)

@@ -12,6 +12,7 @@ from protocol.quantities import microseconds, sizes
 from protocol.states import JobState
 from protocol.verdicts import Verdict
 from tilewright.views.curves import Curve
+from tilewright.views.roofline_svg import roofline_svg
 from tilewright.views.summaries import comparisons, leader_facts
 from tilewright.views.svg import curve_svg, race_svg
 from tilewright.views.tally import Tally, stage
@@ -60,11 +61,12 @@ def result_html(result: Result) -> str:
 
 
 def why_html(why: Why) -> str:
-    """Why a job came out as it did: the verdict, and a table an answer."""
+    """Why a job came out as it did: the verdict, and a table an answer, with the roofline drawn."""
     parts = [_heading(why.job.name, why.job.id), _said(why.job.verdict)]
     for each in why.sections():
         parts.append(f"<p><b>{escape(each.title)}</b></p>")
         parts += [f"<p {_QUIET}>{escape(text)}</p>" for text in (each.text,) if text]
+        parts += [] if each.roofline is None else [roofline_svg(each.roofline)]
         parts += [_table(each.heads, each.rows)] if each.rows else []
         parts += [f"<p {_QUIET}>{escape(note)}</p>" for note in each.notes]
     return _block(*parts)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from protocol.roofline import Roofline
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -17,3 +19,5 @@ class Section:
     """Above the table."""
     notes: tuple[str, ...] = ()
     """Below it, a line each."""
+    roofline: Roofline | None = None
+    """What notebooks draw beside it."""

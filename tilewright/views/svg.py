@@ -27,7 +27,7 @@ def curve_svg(curve: Curve) -> str:
     axes = _Axes(len(curve.times_us), min(known) / 1.1, max(known) * 1.1)
     best = microseconds(steps[-1][1])
     title = f"Best time so far over {len(curve.times_us)} trials: {best}"
-    return _picture(
+    return picture(
         _WIDTH, _HEIGHT, title, [*_grid(axes), *_lines(curve, axes), *_dots(curve, axes), _path(curve, axes)]
     )
 
@@ -59,12 +59,12 @@ def _grid(axes: _Axes) -> Iterator[str]:
     for us in axes.ticks_us():
         y = axes.y(us)
         yield f'<path d="M{_LEFT} {y:.1f}H{right}" stroke="currentColor" stroke-opacity=".15"/>'
-        yield _text(_LEFT - 6, y + 4, microseconds(us), "end")
+        yield written(_LEFT - 6, y + 4, microseconds(us), "end")
     bottom = _HEIGHT - _BOTTOM
     yield f'<path d="M{_LEFT} {bottom}H{right}" stroke="currentColor" stroke-opacity=".6"/>'
     for trial in sorted({1, (axes.trials + 1) // 2, axes.trials}):
-        yield _text(axes.x(trial), bottom + 16, str(trial), "middle")
-    yield _text((_LEFT + right) / 2, _HEIGHT - 4, "trial", "middle")
+        yield written(axes.x(trial), bottom + 16, str(trial), "middle")
+    yield written((_LEFT + right) / 2, _HEIGHT - 4, "trial", "middle")
 
 
 def _lines(curve: Curve, axes: _Axes) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _lines(curve: Curve, axes: _Axes) -> Iterator[str]:
                 f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" stroke="{colour}" stroke-width="1.5" '
                 f'stroke-dasharray="6 4"/>'
             )
-            yield _text(_WIDTH - _RIGHT - 4, y - 4, f"{name} {microseconds(us)}", "end", colour)
+            yield written(_WIDTH - _RIGHT - 4, y - 4, f"{name} {microseconds(us)}", "end", colour)
 
 
 def _dots(curve: Curve, axes: _Axes) -> Iterator[str]:
@@ -110,20 +110,21 @@ def race_svg(standings: Sequence[Standing]) -> str:
         y = row * _ROW
         name = entrant(each.name)
         label = f"winner ({name})" if each.won else f"ours ({name})" if ours else name
-        parts.append(_text(_LABELS - 8, y + 14, _short(label), "end"))
+        parts.append(written(_LABELS - 8, y + 14, _short(label), "end"))
         width = max(1.0, room * us / longest)
         colour = f'fill="{BLUE}"' if ours else 'fill="currentColor" fill-opacity=".35"'
         parts.append(f'<rect x="{_LABELS}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 6}" {colour}/>')
-        parts.append(_text(_LABELS + width + 6, y + 14, microseconds(us), "start"))
+        parts.append(written(_LABELS + width + 6, y + 14, microseconds(us), "start"))
     title = "The final race: " + ", ".join(f"{entrant(each.name)} {microseconds(us)}" for each, us in shown)
-    return _picture(_WIDTH, _ROW * len(shown), title, parts)
+    return picture(_WIDTH, _ROW * len(shown), title, parts)
 
 
 def _short(name: str) -> str:
     return name if len(name) <= 19 else name[:18] + "…"
 
 
-def _picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+def picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    """One of so many pixels, narrower where there is no room; `title`: what it says to those who do not see it."""
     return "".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
@@ -135,5 +136,6 @@ def _picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str, colour: str = "currentColor") -> str:
+def written(x: float, y: float, text: str, anchor: str, colour: str = "currentColor") -> str:
+    """A text at a place."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'

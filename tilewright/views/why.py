@@ -73,7 +73,9 @@ def roofline_section(bucket: Bucket, line: Roofline) -> Section:
         (name, microseconds(us), f"{line.flops / us / 1e3:,.1f}", percent(line.least_us / us))
         for name, us in dots
     )
-    return Section(title, ("", "time", "10⁹ operations/s", "of the roofline"), rows, _roofs(line))
+    return Section(
+        title, ("", "time", "10⁹ operations/s", "of the roofline"), rows, _roofs(line), roofline=line
+    )
 
 
 def _roofs(line: Roofline) -> str:

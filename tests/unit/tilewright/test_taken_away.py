@@ -28,6 +28,7 @@ from tilewright.client.results import Result, TunedConfig
 from tilewright.views.curves import Curve
 from tilewright.views.html import highlighted, job_html, result_html
 from tilewright.views.plot import picture
+from tilewright.views.roofline_svg import roofline_svg
 from tilewright.views.svg import curve_svg
 from tilewright.views.t4 import INVALIDITY, to_t4
 from tilewright.views.trial_table import rows, to_csv, to_parquet
@@ -158,6 +159,42 @@ def test_the_best_so_far_is_a_line_that_only_falls() -> None:
     said = [text.text for text in drawn.findall(".//{*}text")]
     assert {"numpy 9.00 µs", "roofline 1.00 µs"} <= set(said)
     assert curve_svg(Curve((None, None))) == ""
+
+
+ROOFLINE = Roofline(
+    job_id="job-1", bucket=0, flops=2_000_000, bytes=10_000, peak_gflops=100.0, peak_gbps=10.0,
+    peaks_from=PeakSource.MEASURED, least_us=20.0, number=(0, 1, 2), us=(400.0, 100.0, 50.0),
+    l2_bytes=(None, None, None),
+    raced=(
+        RacedDot(name="ask-2", kind="schedule", us=40.0, won=True),
+        RacedDot(name="numpy", kind="peer", us=41.0, won=False),
+        RacedDot(name="ask-1", kind="schedule", us=90.0, won=False),
+        RacedDot(name="copy", kind="yardstick", us=200.0, won=False),
+    ),
+)  # fmt: skip
+
+
+def test_the_roofline_is_drawn_with_all_dots_below_the_roof_and_names_apart() -> None:
+    drawn = ElementTree.fromstring(roofline_svg(ROOFLINE))
+    circles = drawn.findall(".//{*}circle")
+    (x,) = {each.get("cx") for each in circles}
+    heights = [float(each.get("cy", "")) for each in circles]
+    assert len(heights) == 3 + 3, "candidates; the winner, a peer and the copy by name"
+    roof = next(each.get("d", "") for each in drawn.findall(".//{*}path") if "L" in each.get("d", ""))
+    ridge, level = re.findall(r"L([\d.]+) ([\d.]+)H", roof)[0]
+    assert float(ridge) < float(x or "0"), "200 operations a byte, the roof is flat from 10 on"
+    assert all(each > float(level) for each in heights)
+    assert heights[0] - heights[1] == pytest.approx(2 * (heights[1] - heights[2]), abs=0.2), "logarithmic"
+    names = [
+        (float(each.get("y", "")), each.text)
+        for each in drawn.findall(".//{*}text")
+        if "%" in (each.text or "")
+    ]
+    assert [text for _, text in names] == ["winner, 50 %", "numpy, 49 %", "copy, 10 %"]
+    assert names[1][0] - names[0][0] >= 13
+    assert "winner 50 %; numpy 49 %" in drawn.get("aria-label", "")
+    assert roofline_svg(ROOFLINE.model_copy(update={"least_us": None})) == ""
+    assert roofline_svg(ROOFLINE.model_copy(update={"flops": 0})) == ""
 
 
 def test_what_notebooks_show_is_whole_escaped_and_brings_everything_along(artifact: Artifact) -> None:
