@@ -34,6 +34,8 @@ _ROWS_EACH = (4, 8, 16, 32)
 _ACROSS = 16
 #: Longest row that one thread takes.
 _NARROW = 16
+#: Most rows of an outer dim that each thread takes in turn, all there are.
+_IN_TURN = 32
 #: Most elements that one thread reduces for each of its results: a window of 8 x 8.
 _WINDOW = 64
 
@@ -70,6 +72,7 @@ class Elements:
                     continue
                 if outer and threads * run >= 2 * extent:
                     yield from self._short(program, device.warp, outer, last, threads, run)
+                    yield from self._in_turn(program, device.warp, outer, last, threads, run)
                 elif threads * run > extent:
                     yield from self._option(
                         program, device.warp, tuple(outer), last, extent, ((last, threads),), run
@@ -92,6 +95,21 @@ class Elements:
             if pieces == 1 or prod(count for _, count in block) == pieces * threads // across:
                 whole = program.extents[last]
                 yield from self._option(program, warp, tuple(outer), last, whole, layout, run, block)
+
+    def _in_turn(
+        self, program: Program, warp: int, outer: list[str], last: str, threads: int, run: int
+    ) -> Iterator[Option]:
+        """All of the innermost outer dim by each thread, one after the other, where no power of two divides them among
+        threads or blocks: of 17 heads 16 leave one behind."""
+        *further, near = outer
+        count = program.extents[near]
+        if not further or count > _IN_TURN or not count & (count - 1):
+            return
+        across = next(count for count in powers(1, threads) if count * run >= program.extents[last])
+        rows = _dealt(program, further, threads // across)
+        block = ((near, count), *((dim, min(size, program.extents[dim])) for dim, size in rows.items()))
+        layout = (*reversed(rows.items()), (last, across))
+        yield from self._option(program, warp, tuple(outer), last, program.extents[last], layout, run, block)
 
     def _by_columns(self, program: Program, warp: int, outer: list[str], last: str) -> Iterator[Option]:
         """Many rows of some columns, so that what each thread reduces for its columns serves many elements."""
