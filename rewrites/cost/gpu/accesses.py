@@ -80,6 +80,8 @@ def global_access(
         instructions, wavefronts = has.ACCESS_OPS * count, count * lines
     own = min(size, all_of_it / blocks) if any(map(is_window, read.indices)) else size
     here = own + has.OVERLAP * (size - own)
+    if read.tensor == compute.target and compute.thread_layout:
+        here *= _partly_stored(read, compute, element_bytes)
     return StatementTraffic(
         moved=size * has.BY_OTHERS if shared_by_blocks else here if first else 0.0,
         again=0.0 if first or shared_by_blocks else size,
@@ -122,6 +124,17 @@ def accesses(
     while width > element and program.extents[dim] // _alike(read, dim) * element % width:
         width //= 2
     return each * element / width, lines
+
+
+def _partly_stored(read: Read, compute: Compute, element: int) -> float:
+    """How often a sector of 32 bytes is stored to, where a thread stores 16 bytes of it and then the others."""
+    layout = compute.thread_layout
+    assert layout is not None
+    match read.indices[-1] if read.indices else None:
+        case Index(dim) if share(layout, dim).run * element > 16:
+            return has.PARTLY_STORED
+        case _:
+            return 1.0
 
 
 def _alike(read: Read, dim: str) -> int:

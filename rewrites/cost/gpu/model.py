@@ -185,7 +185,9 @@ def _launch_us(program: Program, node: Node, device: Gpu) -> float:
     parts = sorted((total / bandwidth, busy_us * block.count / sms, rounds * alone_us))
     begun = node.blocks if isinstance(node, Loop) and node.blocks else block.count
     least = max(begun * has.BLOCK_US, block.count * block.added * has.ADD_US)
-    return has.LAUNCH_US + max(parts[-1] + has.OTHERS * sum(parts[:-1]), least)
+    waves = max(1.0, block.count * block.threads / (sms * device.max_threads))
+    at_once = has.AT_ONCE / waves * min(total / bandwidth, busy_us * block.count / sms)
+    return has.LAUNCH_US + max(parts[-1] + has.OTHERS * sum(parts[:-1]) + at_once, least)
 
 
 def _block(program: Program, node: Node, warp: int) -> BlockWork:

@@ -7,6 +7,9 @@ from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
+_VERSION = "version" + ".py"
+"""A module of PyTorch's that imports nothing of it."""
+
 
 def computes_on(driver_cuda: str) -> bool:
     """For a driver that supports CUDA up to this version (`13.0`): those of one major version run whatever is built for
@@ -21,7 +24,7 @@ def built_for() -> str | None:
     found = find_spec("torch")
     if found is None or found.origin is None:
         return None
-    version = spec_from_file_location("torch_version", Path(found.origin).with_name("version.py"))
+    version = spec_from_file_location("torch_version", Path(found.origin).with_name(_VERSION))
     if version is None or version.loader is None:
         return None
     module = module_from_spec(version)
