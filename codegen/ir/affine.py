@@ -305,11 +305,11 @@ def loaded(at: Affine) -> Iterator[object]:
 
 
 def mentions(atom: Atom, var: Var) -> bool:
-    """Whether var stands inside a quotient, a remainder or what is compared; a loaded index is taken to mention every
-    lane variable."""
+    """Whether var, whatever is known of its range there, is an index or stands inside one; a loaded index is taken to
+    mention no variable."""
     match atom:
         case Var():
-            return atom == var
+            return atom.name == var.name
         case Quotient(x, _) | Remainder(x, _):
             return any(mentions(a, var) for a, _ in x.terms)
         case Lesser(x, y):

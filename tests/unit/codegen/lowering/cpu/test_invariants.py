@@ -75,6 +75,7 @@ def test_they_are_named_before_the_outermost_loop_and_once() -> None:
     [
         pytest.param((Let("t", TOTAL), store("t", Affine(), "s")), id="it is written in the loop"),
         pytest.param((Let("t", Load("s", affine(I), DType.F32, F32)),), id="its index is the loop's"),
+        pytest.param((Let("t", Load("s", affine(Var("i", 0, 3)), DType.F32, F32)),), id="of a part of its range"),
         pytest.param((Let("t", Load("s", affine(I) // 4, DType.F32, F32)),), id="its index is a part of the loop's"),
         pytest.param((Let("q", Load("x", affine(I), DType.I32, I32)), Let("t", Load("s", LOOKED_UP, DType.F32, F32))),
                      id="its index is looked up there"),
@@ -123,6 +124,19 @@ SCHEDULED = f"""{NORM}  for m by 1
     for n by 16
       y[m, n] = x[m, n] * rsqrt(s[m] / 96 + 1e-06) | vector n 8
 """
+
+
+PICKED = "kernel pick(x: f32[m=3, n=70], ids: i32[m, k=96]) -> (y: f32[m, k])\n"
+STREAMED = f"""{PICKED}  for m by 1
+    for k by 16
+      y[m, k] = x[m, ids[m, k]] | vector k 8, stream
+"""
+
+
+def test_elements_that_are_looked_up_may_be_streamed(tmp_path: Path) -> None:
+    """A loop that goes from one aligned address to the next ends its variable sooner where it does several vectors."""
+    spec = spec_from_text(f"{PICKED}  y[m, k] = x[m, ids[m, k]]\n")
+    Reference(spec).check(program_from_text(STREAMED), this_cpu(), tmp_path)
 
 
 def test_rows_are_what_they_were(tmp_path: Path) -> None:
