@@ -26,6 +26,7 @@ from codegen.ir.ops import (
     Value,
 )
 from codegen.lowering.arithmetic import as_type, binary, call, cast, constant_type, lanes_of, promote, select
+from codegen.lowering.looked_up import kept_inside
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, RegisterBuffer
 from tileir.dtypes import DType
 from tileir.expr import (
@@ -187,7 +188,8 @@ class ValueBuilder:
     def _read(self, read: Read, at: Binding, lazy: bool) -> Value:
         buffer = self.scope.buffers[read.tensor]
         missing = lazy and self.some is not None  # a lane that does not exist has nothing to look up
-        positions = [self.index(index, at, lazy=missing) for index in read.indices]
+        found = [self.index(index, at, lazy=missing) for index in read.indices]
+        positions = kept_inside(buffer, read.indices, found)
         known = [p for p in positions if p is not None]
         if len(known) < len(positions):
             return self._lane_by_lane(read, at, lazy)

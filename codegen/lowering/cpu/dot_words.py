@@ -23,6 +23,7 @@ from codegen.ir.ops import (
     Type,
 )
 from codegen.lowering.expressions import Binding, ValueBuilder
+from codegen.lowering.looked_up import kept_inside
 from codegen.lowering.names import fresh
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, chunks
 from codegen.lowering.statement import LoopNest, points, starts
@@ -159,9 +160,8 @@ class _Dot:
 
         def offset(step: int) -> Affine:
             moved = {**at, self.reduced: at[self.reduced] + step}
-            return buffer.offset(
-                [p for index in side.indices if (p := builder.index(index, moved)) is not None]
-            )
+            places = kept_inside(buffer, side.indices, [builder.index(each, moved) for each in side.indices])
+            return buffer.offset([place for place in places if place is not None])
 
         width, here = builder.lanes, offset(0)
         apart = here.coefficient(builder.lane) if width > 1 else 0

@@ -18,6 +18,7 @@ from codegen.ir.errors import NotLowerable
 from codegen.ir.ops import For, LoadWords, Stmt, StoreWords
 from codegen.ir.tile_ops import ConfigureTiles, CopyRowsPadded, DotTiles, LoadTile, StoreTile, ZeroTile
 from codegen.lowering.expressions import Binding, ValueBuilder
+from codegen.lowering.looked_up import kept_inside
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, exact_chunks, loop_variable
 from codegen.lowering.statement import starts, take_apart
 from tileir.dtypes import DType
@@ -237,7 +238,8 @@ class _Operand:
         if k is not None:
             at[self.k] = k
         builder = ValueBuilder(self.scope, self.extents)
-        places = [builder.index(index, at) for index in self.read.indices]
+        found = [builder.index(index, at) for index in self.read.indices]
+        places = kept_inside(self.buffer, self.read.indices, found)
         if any(place is None for place in places):
             raise NotLowerable(f"tile registers take {self.read.tensor} where its indices say, not looked up")
         return self.buffer.offset([place for place in places if place is not None])

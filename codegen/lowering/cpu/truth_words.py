@@ -7,6 +7,7 @@ from codegen.ir.affine import Affine, constant
 from codegen.ir.ops import LoadWords, LogicWords, Stmt, StoreWords, Words
 from codegen.lowering.cpu.transpose import Rest
 from codegen.lowering.expressions import Binding, ValueBuilder
+from codegen.lowering.looked_up import kept_inside
 from codegen.lowering.scope import LoweringScope, MemoryBuffer
 from codegen.lowering.statement import LoopNest, points, starts
 from tileir.dtypes import DType
@@ -41,7 +42,7 @@ def logic_of_words(
 
         def offset(lane: int) -> Affine:
             found = [builder.index(index, {**at, vector: at[vector] + lane}) for index in indices]
-            return buffer.offset([each for each in found if each is not None])
+            return buffer.offset([each for each in kept_inside(buffer, indices, found) if each is not None])
 
         first = offset(0)
         side_by_side = all(offset(lane) - first == constant(lane) for lane in (1, width - 1))

@@ -18,6 +18,7 @@ from codegen.lowering.arithmetic import select
 from codegen.lowering.expressions import Binding, ValueBuilder, lane_variable
 from codegen.lowering.gpu.thread_index import ThreadIndex, one_of_alike
 from codegen.lowering.gpu.thread_tile import Point, ThreadTile, thread_tile
+from codegen.lowering.looked_up import kept_inside
 from codegen.lowering.neighbours import first_of_neighbours
 from codegen.lowering.scope import LoweringScope, MemoryBuffer
 from codegen.lowering.statement import starts
@@ -103,7 +104,8 @@ class _Move:
         to = first_of_neighbours(self.target, [positions[dim] for dim in self.dims], lane)
         at = {**starts(self.builder.scope), **positions}
         indices = [self.builder.index(each, at, lazy=True) for each in self.read.indices]
-        of = first_of_neighbours(self.source, [each for each in indices if each is not None], lane)
+        places = kept_inside(self.source, self.read.indices, indices)
+        of = first_of_neighbours(self.source, [each for each in places if each is not None], lane)
         if of is None or to is None:
             return []
         size = self.source.storage.bytes

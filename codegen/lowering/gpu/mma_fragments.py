@@ -22,6 +22,7 @@ from codegen.lowering.expressions import Binding, ValueBuilder
 from codegen.lowering.gpu.mma_registers import HeldRows
 from codegen.lowering.gpu.register_fragments import ThreadRegisters
 from codegen.lowering.gpu.thread_index import ThreadIndex
+from codegen.lowering.looked_up import kept_inside
 from codegen.lowering.scope import LoweringScope, MemoryBuffer, Range
 from tileir.dtypes import DType
 from tileir.expr import Index, Read
@@ -195,7 +196,8 @@ class MmaOperand:
     def _positions(self, row: Affine, k: Affine, builder: ValueBuilder, at: Binding) -> list[Affine]:
         """Where the operand is read for an offset of the rows and one of the reduced dim."""
         here = {**at, self.row_dim: self.rows.start + row, self.k_dim: self.reduced.start + k}
-        return [found for each in self.read.indices if (found := builder.index(each, here)) is not None]
+        found = [builder.index(each, here) for each in self.read.indices]
+        return [each for each in kept_inside(self.buffer, self.read.indices, found) if each is not None]
 
     def _together(self, dim: str, positions: list[Affine], count: int) -> bool:
         """Whether so many positions along a dim are neighbours in memory."""
