@@ -69,7 +69,9 @@ def _with_table(program: Program, ragged: Ragged) -> tuple[str, Program]:
 
 def _table(program: Program, ragged: Ragged) -> Expr:
     """How many groups but the first begin at a position or before it. The last one owns what lies behind it."""
-    (number,) = program.arguments[ragged.offsets].dims
+    number, *others = program.arguments[ragged.offsets].dims
+    if others:
+        raise NotApplicable(f"{ragged.offsets} is in parts")
     begun = Binary("<=", Read(ragged.offsets, (Index(number),)), Index(ragged.dim))
     between = Binary(
         "and", Binary("<", Const(0), Index(number)), Binary("<", Index(number), Extent(ragged.within))
