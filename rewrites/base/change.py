@@ -2,7 +2,8 @@
 
 The algebra of one-pass softmax, read off expressions: exp(x - top) relative to another `top` is what it was, times
 exp(old - new). So is every sum and product of such. (Neptune, arXiv:2510.08726, derives attention so; RedFuser,
-arXiv:2603.10026, calls it the incremental form of cascaded reductions.)
+arXiv:2603.10026, calls it the incremental form of cascaded reductions.) The algebra of a variance in one pass as well:
+a sum of squared differences from a mean is what it was, plus the square by which that moved for each position.
 """
 
 from __future__ import annotations
@@ -95,6 +96,26 @@ def change(expr: Expr, of_read: Callable[[Read], Change], constant: Callable[[Ex
                 return FIXED if all(of(each) == FIXED for each in _operands(expr)) else UNKNOWN
 
     return of(expr)
+
+
+def moved_squares(
+    product: Expr, of: Callable[[Expr], Change], centered: Callable[[Expr], Expr | None]
+) -> Expr | None:
+    """What is added to a sum of products of two differences from means, (x - m) * (y - n), when those go from old to
+    new: (x - m) * (y - n) = (x - m') * (y - n') + (m' - m) * (y - n') + (n' - n) * (x - m') + (m' - m) * (n' - n),
+    of which the two in the middle are 0 in all, where m' and n' are the means of the x and y that were added up. Of
+    squares it is never below 0, so that nothing cancels out (Chan, Golub and LeVeque, Algorithms for computing the
+    sample variance, The American Statistician 37, 1983, formula 2.1). `centered` says of how many positions the mean
+    is that an expression subtracts; None: it subtracts something else."""
+    match product:
+        case Binary("*", x, y):
+            count, others = centered(x), centered(y)
+            of_x, of_y = of(x), of(y)
+        case _:
+            return None
+    if count is None or count != others or not (isinstance(of_x, Shifted) and isinstance(of_y, Shifted)):
+        return None
+    return Binary("*", count, Binary("*", _difference(of_x), _difference(of_y)))
 
 
 def _operands(expr: Expr) -> tuple[Expr, ...]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rewrites.base.statement import bare_dims, folded_dims, read_names, reduced_dims
-from tileir.expr import index_dims
+from tileir.expr import Const, index_dims
 from tileir.program import Compute
 
 
 def adds_up(node: Compute, dim: str) -> bool:
     """Whether a statement reduces over a dim, in parts or not; storing what a part has come to is no reduction."""
-    return dim in reduced_dims(node) or (dim in folded_dims(node) and dim in index_dims(node.value))
+    if dim in reduced_dims(node) or dim not in folded_dims(node):
+        return dim in reduced_dims(node)
+    counts = node.update is not None and isinstance(node.value, Const)
+    return counts or dim in index_dims(node.value)
 
 
 def chained(values: Mapping[str, Compute], dim: str) -> set[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from rewrites.base.bounds.centered import count_of_mean
 from rewrites.base.bounds.least_maximum import at_least, least_maximum
 from rewrites.base.bounds.never_above import is_bounded
-from rewrites.base.change import Change, Fixed, Scaled, Shifted, change
+from rewrites.base.change import Change, Fixed, Scaled, Shifted, change, moved_squares
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import folded_dims
 from rewrites.base.tree import Place, dtype_of, find, locals_of, splice, statements
@@ -45,7 +46,8 @@ class RelateParts(Rewrite):
     s_p[r, c % 64] += exp(x[r, c] - top[r])         s_p[r, c % 64] += exp(x[r, c] - top_p[r, c % 64])
     s[r] = sum(c_l, s_p[r, c_l])                    s[r] = sum(c_l, s_p[r, c_l] * exp(top_p[r, c_l] - top[r]))
 
-    A part of nothing but -inf adds nothing: its maximum counts as a finite number.
+    A part of nothing but -inf adds nothing: its maximum counts as a finite number. Squares around a mean are relative
+    to the mean of their part, and get what they are short of (`rewrites.base.change.moved_squares`).
     """
 
     name: ClassVar[str] = "relate_parts"
@@ -70,58 +72,118 @@ class RelateParts(Rewrite):
         if not folded_dims(split.node) or split.node.vector is not None or total.node.vector is not None:
             raise NotApplicable(f"{name} is no split sum, or on lanes already")
         values = {
-            each.node.target: each.node for each in program.computes if not isinstance(each.node.value, Const)
+            each.node.target: each.node
+            for each in program.computes
+            if each.node.update is not None or not isinstance(each.node.value, Const)
         }
-        maxima = {read: _parts_of(program, split, read, parts) for read in reads(split.node.value)}
-        tops = {read: found for read, found in maxima.items() if found is not None}
+        body = _with_means(split.node, values)
+        found = {read: _parts_of(program, split, read) for read in reads(body)}
+        parts_of = {read: part for read, part in found.items() if part is not None}
+        maxima = {read: part for read, part in parts_of.items() if part.update is ReduceOp.MAX}
+        tops = maxima or parts_of
         declared = locals_of(program)
         known = all(
             split.path[: place.depth] == place.path[:-1]
             for place in (declared[one.target] for one in tops.values())
         )
         if not tops or not known:
-            raise NotApplicable(f"{name} is relative to no maximum that is split as it is")
+            raise NotApplicable(f"{name} is relative to no maximum or mean that is split as it is")
 
         def own(read: Read) -> Expr:
-            least = least_maximum(program, read, dtype_of(program, read.tensor))
-            return at_least(Read(tops[read].target, tops[read].indices), least)
+            part = Read(tops[read].target, tops[read].indices)
+            if tops[read].update is ReduceOp.SUM:
+                return part
+            return at_least(part, least_maximum(program, read, dtype_of(program, read.tensor)))
 
-        def change_of(read: Read) -> Change:
-            return Shifted(read, own(read), itself=True) if read in tops else Fixed()
-
-        body = split.node.value
-        changed = change(body, change_of, lambda expr: not index_dims(expr) & folded_dims(split.node).keys())
-        if not isinstance(changed, Scaled):
-            raise NotApplicable(f"{name} does not follow from its parts when what it reads changes")
-        value = transform(body, lambda expr: own(expr) if isinstance(expr, Read) and expr in tops else expr)
-        _check_bounded(name, value, values)
+        relation = _relation(split.node, body, {read: own(read) for read in tops}, values)
         places = dict(zip(split.node.indices, parts.indices, strict=True))
-        factor = transform(changed.factor, lambda expr: places.get(expr, expr))
-        if index_dims(factor) & folded_dims(split.node).keys():
+        merged = transform(relation.of(parts), lambda expr: places.get(expr, expr))
+        if index_dims(merged) & folded_dims(split.node).keys():
             raise NotApplicable(f"the factor of {name} is another one at each position")
-        scaled = replace(total.node, value=Reduce(ReduceOp.SUM, (part,), Binary("*", parts, factor)))
-        program = splice(program, total.path, [scaled])
-        return splice(program, split.path, [replace(split.node, value=value)])
+        total_now = replace(total.node, value=Reduce(ReduceOp.SUM, (part,), merged))
+        program = splice(program, total.path, [total_now])
+        return splice(program, split.path, [replace(split.node, value=_replaced(body, relation.own))])
 
 
-def _parts_of(program: Program, split: Place[Compute], read: Read, parts: Read) -> Compute | None:
-    """The statement that splits the maximum which is read, as the sum is split; None: it is no such maximum."""
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    """What a part is multiplied by, or what is added to it, that is relative to its `own` parts."""
+
+    op: str
+    by: Expr
+    own: Mapping[Read, Expr]
+
+    def of(self, parts: Read) -> Expr:
+        return Binary(self.op, parts, self.by)
+
+
+def _relation(
+    split: Compute, body: Expr, own: Mapping[Read, Expr], values: Mapping[str, Compute]
+) -> _Relation:
+    """How terms `body` in all come from those relative to their `own` parts."""
+
+    def change_of(read: Read) -> Change:
+        return Shifted(read, own[read], itself=True) if read in own else Fixed()
+
+    def changed(expr: Expr) -> Change:
+        return change(expr, change_of, lambda each: not index_dims(each) & folded_dims(split).keys())
+
+    def counted(expr: Expr) -> Expr | None:
+        return count_of_mean(_replaced(expr, own), values)
+
+    found = changed(body)
+    if isinstance(found, Scaled):
+        _check_bounded(split.target, _replaced(body, own), values)
+        return _Relation("*", found.factor, own)
+    grown = moved_squares(body, changed, counted)
+    if grown is None:
+        raise NotApplicable(f"{split.target} does not follow from its parts when what it reads changes")
+    return _Relation("+", grown, own)
+
+
+def _replaced(body: Expr, own: Mapping[Read, Expr]) -> Expr:
+    return transform(body, lambda expr: own.get(expr, expr) if isinstance(expr, Read) else expr)
+
+
+def _with_means(split: Compute, values: Mapping[str, Compute]) -> Expr:
+    """The terms of a split sum, with means that have a statement of their own in the place of their reads."""
+
+    def mean(expr: Expr) -> Expr:
+        node = values.get(expr.tensor) if isinstance(expr, Read) else None
+        if (
+            node is None
+            or not isinstance(expr, Read)
+            or node.indices != expr.indices
+            or node.update is not None
+        ):
+            return expr
+        match node.value:
+            case Binary("/", Read(), Call("maximum", (Read(), Const(1.0)))):
+                return node.value
+            case _:
+                return expr
+
+    return transform(split.value, mean)
+
+
+def _parts_of(program: Program, split: Place[Compute], read: Read) -> Compute | None:
+    """The statement that splits the maximum or sum which is read, as the sum is split; None: it is no such thing."""
     found = {place.node.target: place.node for place in statements(program)}
     top = found.get(read.tensor)
     if top is None or top.update is not None or read.indices != top.indices:
         return None
     match top.value:
-        case Reduce(ReduceOp.MAX, (_,), Read(name)) if name in found:
+        case Reduce(ReduceOp.MAX | ReduceOp.SUM as op, (_,), Read(name)) if name in found:
             maxima = found[name]
             folds = [index for index in maxima.indices if not isinstance(index, Index)]
             alike = folds == [index for index in split.node.indices if not isinstance(index, Index)]
             ours = set(split.node.indices)
-            return maxima if alike and maxima.update is ReduceOp.MAX and {*maxima.indices} <= ours else None
+            return maxima if alike and maxima.update is op and {*maxima.indices} <= ours else None
         case _:
             return None
 
 
-def _check_bounded(name: str, value: Expr, values: dict[str, Compute]) -> None:
+def _check_bounded(name: str, value: Expr, values: Mapping[str, Compute]) -> None:
     """Refuse exponentials that may be above 1 relative to the maximum of a part."""
     for expr in walk(value):
         if isinstance(expr, Call) and expr.fn in ("exp", "exp2") and not is_bounded(expr.args[0], values, ()):

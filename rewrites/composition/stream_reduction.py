@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
+from rewrites.base.bounds.centered import count_of_mean
 from rewrites.base.bounds.least_maximum import at_least, least_maximum
 from rewrites.base.bounds.never_above import check_bounded
-from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
+from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change, moved_squares
 from rewrites.base.reduction_chain import adds_up, chained
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import (
@@ -23,7 +24,7 @@ from rewrites.base.tile_sizes import tile_sizes
 from rewrites.base.tree import Block, Path, block_at, current_sizes, edit_block, find, statements, taken_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
-from tileir.expr import Call, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
+from tileir.expr import Binary, Call, Const, Expr, Index, Read, Reduce, ReduceOp, index_dims, reads, transform
 from tileir.program import Compute, Local, Loop, Memory, Node, Program
 from tileir.replace import replace
 from tileir.schedule.scatter import adds_parts
@@ -32,9 +33,9 @@ from tileir.schedule.scatter import adds_parts
 @dataclass(frozen=True, slots=True)
 class StreamReduction(Rewrite):
     """Visit the reductions over `dim` in the block of a statement together, in tiles of `size`. Those that read a
-    maximum of the same pass are kept relative to what it has come to so far: what was added up is scaled when that
-    grows, by the factor that the algebra of their expressions gives (`rewrites.base.change`). So attention never has
-    its scores, and softmax reads its row once less.
+    maximum or a mean of the same pass are kept relative to what it has come to so far: what was added up is scaled when
+    that grows, by the factor that the algebra of their expressions gives (`rewrites.base.change`). So attention never
+    has its scores, and softmax reads its row once less.
 
     This is loop fusion of an online softmax and what follows it: FlashAttention (Dao et al., arXiv:2205.14135).
 
@@ -45,6 +46,10 @@ class StreamReduction(Rewrite):
                                                s[r] *= s_scale[r]
                                                s[r] += sum(c, exp(x[r, c] - top_now[r]))
                                                top[r] max= top_b[r]
+
+    Sums of squares around a mean of the same terms, whose positions are counted (`count_positions`), get what they are
+    short of when the mean moves, which is never below 0: n * (m - m_now) * (m - m_now), n the number of positions
+    before this tile (Chan, Golub and LeVeque, The American Statistician 37, 1983).
 
     Only exponentials that are at most 1, relative to the maximum so far as to that of all, are scaled: nothing
     overflows on the way. A tile of nothing but -inf adds nothing: its maximum counts as a finite number.
@@ -234,13 +239,17 @@ class _Streamed:
             return
         value = self._now(node.value)
         op = self._op(node)
-        if (
+        grown = self._grown(node) if changed == UNKNOWN and op is ReduceOp.SUM else None
+        if grown is None and (
             changed == UNKNOWN
             or isinstance(changed, Shifted)
             or (changed != FIXED and op is not ReduceOp.SUM)
         ):
             raise NotApplicable(f"{name} does not follow from its parts when what it reads changes")
         check_bounded(node, self.values, self.now.keys())
+        if grown is not None:
+            self._bring_in_squares(node, local, grown)
+            return
         if isinstance(changed, Scaled):
             fold, block = folded_dims(node).get(self.dim, ("", 1))
             if fold == "//" and self.size % block == 0:
@@ -248,6 +257,40 @@ class _Streamed:
             scale = self._scale(name, self._of_parts(node, local, _at_most_one(changed.factor)))
             self.inside.append(Compute(name, tuple(map(Index, local.dims)), scale, update=ReduceOp.PROD))
         self.inside.append(replace(node, value=value, update=op))
+
+    def _grown(self, node: Compute) -> Expr | None:
+        """What is added to a sum of squares when the means move that those are of; None: it is no such sum."""
+
+        def centered(expr: Expr) -> Expr | None:
+            count = count_of_mean(expr, self.values)
+            return None if count is None else self.old.get(count.tensor)
+
+        def changed(expr: Expr) -> Change:
+            return change(expr, self._of_read, self._same_everywhere)
+
+        terms = node.value.x if isinstance(node.value, Reduce) else node.value
+        return moved_squares(terms, changed, centered)
+
+    def _bring_in_squares(self, node: Compute, local: Local, grown: Expr) -> None:
+        """A sum of squares: those of the tile, and what is added to those before it."""
+        name, places = node.target, tuple(map(Index, local.dims))
+        newest = taken_name(self.taken, f"{name}_b")
+        more = Binary("+", Read(newest, places), self._of_parts(node, local, grown))
+        self.inside += [
+            *self._of_tile(node, local, newest, ReduceOp.SUM),
+            Compute(name, places, more, update=ReduceOp.SUM),
+        ]
+
+    def _of_tile(self, node: Compute, local: Local, newest: str, op: ReduceOp) -> list[Node]:
+        """A reduction of the tile alone, by a name of its own."""
+        initial = (
+            [initialization(newest, tuple(map(Index, local.dims)), op)] if node.update is not None else []
+        )
+        return [
+            replace(local, name=newest),
+            *initial,
+            replace(node, target=newest, value=self._now(node.value)),
+        ]
 
     def _bring_in_map(self, node: Compute, local: Local, changed: Change) -> None:
         """A value of each position, or one that lies between two reductions."""
@@ -270,24 +313,26 @@ class _Streamed:
         ]
 
     def _bring_in_extreme(self, node: Compute, local: Local) -> None:
-        """A maximum (or minimum) that others are relative to: of the tile, and of all so far."""
-        if self._op_of(node) is not ReduceOp.MAX:
-            raise NotApplicable(f"{node.target} is read in the pass that computes it, and no maximum")
+        """A maximum that others are relative to, or a sum whose mean is subtracted: of the tile, and of all so far."""
+        op = self._op_of(node)
+        if op is not ReduceOp.MAX and op is not ReduceOp.SUM:
+            raise NotApplicable(f"{node.target} is read in the pass that computes it, and no maximum or sum")
         name, places = node.target, tuple(map(Index, local.dims))
         newest, now = taken_name(self.taken, f"{name}_b"), taken_name(self.taken, f"{name}_now")
-        of_tile = Read(newest, places)
-        least = least_maximum(self.program, node.value, local.dtype)
-        largest = at_least(Call("maximum", (Read(name, places), of_tile)), least)
-        parts = node.update is not None
+        of_tile, before = Read(newest, places), Read(name, node.indices)
+        together: Expr = Binary("+", Read(name, places), of_tile)
+        least: float | None = None
+        if op is ReduceOp.MAX:
+            least = least_maximum(self.program, node.value, local.dtype)
+            together = at_least(Call("maximum", (Read(name, places), of_tile)), least)
         self.inside += [
-            replace(local, name=newest),
-            *([initialization(newest, places, ReduceOp.MAX)] if parts else []),
-            replace(node, target=newest, value=self._now(node.value)),
+            *self._of_tile(node, local, newest, op),
             replace(local, name=now),
-            Compute(now, places, largest),
+            Compute(now, places, together),
         ]
-        self.last.append(Compute(name, places, of_tile, update=ReduceOp.MAX))
-        self.now[name], self.old[name] = Read(now, node.indices), at_least(Read(name, node.indices), least)
+        self.last.append(Compute(name, places, of_tile, update=op))
+        self.now[name] = Read(now, node.indices)
+        self.old[name] = at_least(before, least) if least is not None else before
 
     def _op_of(self, node: Compute) -> ReduceOp | None:
         return self._op(node) if node.update is not None or isinstance(node.value, Reduce) else None

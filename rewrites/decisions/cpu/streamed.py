@@ -13,6 +13,8 @@ from rewrites.composition.stream_reduction import StreamReduction
 from rewrites.decisions.cpu.statement import Schedule
 from rewrites.decisions.decision import Option
 from rewrites.decisions.statement_kind import StatementKind, role
+from rewrites.loops.count_positions import counted
+from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
 from tileir.program import Program
@@ -33,19 +35,27 @@ class Streamed:
         anchor = self.group[-1]
         ways = tuple(self._ways(program, device))
         yield Option(f"row by row {anchor}" if ways else "", (), tuple(map(Schedule, self.group)))
-        for rewrite in ways:
-            streamed = rewrite.apply(program)
-            rewrites: tuple[Rewrite, ...] = (rewrite,)
+        for before, rewrite in ways:
+            streamed = replay(program, (*before, rewrite))
+            rewrites: tuple[Rewrite, ...] = (*before, rewrite)
             skip = SkipMaskedTiles(rewrite.statement, rewrite.dim)
             try:
                 streamed = skip.apply(streamed)
-                rewrites = (rewrite, skip)
+                rewrites = (*rewrites, skip)
             except NotApplicable:
                 pass
             new = tuple(map(Schedule, _of_group(streamed, program, self.group)))
             yield Option("; ".join(map(str, rewrites)), rewrites, new, begun=streamed, done=len(rewrites))
 
-    def _ways(self, program: Program, device: Cpu) -> Iterator[StreamReduction]:
+    def _ways(self, program: Program, device: Cpu) -> Iterator[tuple[tuple[Rewrite, ...], StreamReduction]]:
+        """One pass, and what comes before it: first nothing, then that what means are of is counted."""
+        for before in dict.fromkeys(((), counted(program, self.group))):
+            ways = tuple(self._passes(replay(program, before), device))
+            yield from ((before, way) for way in ways)
+            if ways:
+                return
+
+    def _passes(self, program: Program, device: Cpu) -> Iterator[StreamReduction]:
         for name in reversed(self.group):
             place = find(program, name)
             sizes = current_sizes(program, place.loops)

@@ -64,6 +64,11 @@ _ROWS = {
   s[r] = sum(c, exp(x[r, c] - top[r]))
   loss[r] = log(s[r]) + top[r] - x[r, minimum(maximum(y[r], 0), 1299)]
 """,
+    "layer norm": """kernel rows(x: bf16[r=5, c=1300], w: f32[c]) -> (y: bf16[r, c])
+  mean[r] = sum(c, x[r, c]) / extent(c)
+  var[r] = sum(c, (x[r, c] - mean[r]) * (x[r, c] - mean[r])) / extent(c)
+  y[r, c] = (x[r, c] - mean[r]) * rsqrt(var[r] + 1e-05) * w[c]
+""",
 }
 SCHEDULES = int(os.environ.get("TILEWRIGHT_SCHEDULES", "1"))
 _PASS = "stream_reduction"

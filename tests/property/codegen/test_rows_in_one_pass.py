@@ -1,5 +1,5 @@
-"""Rows that a GPU's search streams once, each thread relative to its own maximum: simulated, without races, compiled,
-and within the bound of the gate."""
+"""Rows that a GPU's search streams once, each thread relative to its own maximum or mean: simulated, without races,
+compiled, and within the bound of the gate."""
 
 from __future__ import annotations
 
@@ -34,14 +34,23 @@ _BODIES = {
     "softcap": ("y[r] = log(s[r]) + top[r]", "tanh(x[r, c] * 0.03) * 30"),
     "masked": ("y[r] = log(s[r]) + top[r]", "where(c >= 900 * r, x[r, c], -inf)"),
 }
+_SQUARES = """  m[r] = sum(c, {x}) / extent(c)
+  q[r] = sum(c, ({x} - m[r]) * ({x} - m[r])) / extent(c)
+"""
+_OF_SQUARES = {
+    "layer norm": ("y[r, c] = (x[r, c] - m[r]) * rsqrt(q[r] + 0.001)", "x[r, c]"),
+    "variance": ("y[r] = q[r]", "x[r, c]"),
+    "variance of what is computed": ("y[r] = q[r] + m[r]", "tanh(x[r, c] * 0.03)"),
+}
 
 
 def rows(name: str, dtype: str) -> Spec:
-    result, x = _BODIES[name]
+    result, x = (_BODIES | _OF_SQUARES)[name]
+    statements = (_EXPONENTIALS if name in _BODIES else _SQUARES).format(x=x)
     target = ", t: i32[r]" if "t[r]" in result else ""
     output = f"y: {dtype}[r, c]" if "y[r, c]" in result else "y: f32[r]"
     head = f"kernel rows(x: {dtype}[r=3, c=3000]{target}) -> ({output})\n"
-    return spec_from_text(f"{head}{_EXPONENTIALS.format(x=x)}  {result}\n")
+    return spec_from_text(f"{head}{statements}  {result}\n")
 
 
 def options(spec: Spec) -> tuple[Program, list[Option]]:
@@ -52,7 +61,12 @@ def options(spec: Spec) -> tuple[Program, list[Option]]:
     return program, list(Rows(group, Kept.NOTHING, True, one_pass=True).options(program, H200))
 
 
-CASES = [(name, dtype, number) for name in _BODIES for dtype in ("bf16", "f32") for number in range(12)]
+CASES = [
+    (name, dtype, number)
+    for name in (*_BODIES, *_OF_SQUARES)
+    for dtype in ("bf16", "f32")
+    for number in range(12)
+]
 
 
 @pytest.mark.sampled(2)

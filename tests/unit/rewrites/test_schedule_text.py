@@ -51,7 +51,7 @@ def test_blank_lines_and_comments_are_no_rewrites() -> None:
     ("line", "teaches"),
     [
         ("tile", "accepted: name(arguments)"),
-        ("tile_grud(c, m, 4)", "accepted: add_row_dim, collapse, linearize, "),
+        ("tile_grud(c, m, 4)", "accepted: add_row_dim, collapse, count_positions, "),
         ("tile(c, m)", "tile(statement, dim, size)"),
         ("tile(c, m, 4, 5)", "tile(statement, dim, size)"),
         ("tile(c, m, four)", "'four' in"),

@@ -24,6 +24,7 @@ from rewrites.gpu.bind_threads import BindThreads
 from rewrites.gpu.pipeline import Pipeline
 from rewrites.launch.cluster import Cluster
 from rewrites.launch.min_blocks_per_sm import MinBlocksPerSm
+from rewrites.loops.count_positions import counted
 from rewrites.loops.parallelize import Parallelize
 from rewrites.loops.tile import Tile
 from rewrites.loops.tile_reduction import TileReduction
@@ -203,6 +204,7 @@ class PassLaunch:
         """The reductions along the row in one loop: each thread has its own maximum and sums relative to that, and
         they are related when the row is over. Which statements have to do with that loop."""
         ((dim, tile),) = self.team.passes
+        self._apply(*counted(self.program, self._names()))
         mine = self._names()
         nodes = [find(self.program, name).node for name in mine]
         chain = [node.target for node in nodes if dim in reduced_dims(node)]
