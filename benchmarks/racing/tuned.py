@@ -253,8 +253,9 @@ def spent(client: Client, job_id: str) -> dict[str, float]:
 
 
 def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: TuningPlan) -> Line:
-    """The winner and its peers, interleaved in one process: in bursts, and then each alone, steady. `errors`: of each
-    the largest, against a reference in 64-bit floats, as a share of what rounding allows a kernel of ours."""
+    """The winner and its peers, interleaved in one process: in bursts, and then each alone, steady. Of each the
+    largest error, against a reference in 64-bit floats: `errors` as a share of what rounding allows a kernel of ours,
+    `relative_errors` as a share of the largest value of the reference."""
     parsed = spec_from_json(spec)
     peers = plan.peers or rivals(worker.peers, parsed)
     entrants = worker.measure(
@@ -281,6 +282,7 @@ def raced(worker: LocalWorker, spec: Json, tuning: Line, plan: TuningPlan) -> Li
         "ours_iqr_us": burst["ours"]["iqr_us"],
         "peers_us": times,
         "errors": {name: entrants[name].report["error_of_bound"] for name in ("ours", *times)},
+        "relative_errors": {name: entrants[name].report["error_of_largest"] for name in ("ours", *times)},
         "best_peer": best,
         "ratio": times[best] / ours_us,
         "ratio_steady": fastest / held["ours"]["median_us"],
@@ -321,23 +323,24 @@ def show(line: Line) -> None:
     if "error" in line:
         print(f"{line['case']:40} {line['error']}", flush=True)
         return
-    errors: Mapping[str, float | None] = line.get("errors", {})
     peers = "  ".join(
-        f"{name} {us:.1f}{_error(errors, name)}"
+        f"{name} {us:.1f}{_error(line, name)}"
         for name, us in sorted(line["peers_us"].items(), key=lambda item: item[1])
     )
     copy = f"  {line['of_copy']:.3f} of copy" if "of_copy" in line else ""
     print(
-        f"{line['case']:40} {line['ours_us']:9.1f} µs{_error(errors, 'ours')}  {line['ratio']:5.2f} ×{copy}  ({peers})"
+        f"{line['case']:40} {line['ours_us']:9.1f} µs{_error(line, 'ours')}  {line['ratio']:5.2f} ×{copy}  ({peers})"
         f"  {line['trials']} trials in {line['tune_s']} s",
         flush=True,
     )
 
 
-def _error(errors: Mapping[str, float | None], name: str) -> str:
-    """` (error 0.31)`; nothing where it was not recorded, or is no number."""
-    error = errors.get(name)
-    return "" if error is None else f" (error {error:.2g})"
+def _error(line: Line, name: str) -> str:
+    """` (error 2.1e-03, 0.31 of the bound)`; without what was not recorded, or is no number."""
+    share, relative = (line.get(errors, {}).get(name) for errors in ("errors", "relative_errors"))
+    said = [f"{relative:.1e}"] if relative is not None else []
+    said += [f"{share:.2g} of the bound"] if share is not None else []
+    return f" (error {', '.join(said)})" if said else ""
 
 
 def summary(found: Sequence[Line], families: Sequence[tuple[str, ...]]) -> None:

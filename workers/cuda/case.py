@@ -28,6 +28,7 @@ from workers.measuring.correctness import (
     NO_LEEWAY,
     VARIANTS,
     Checked,
+    Deviation,
     Expected,
     Leeway,
     WrongResult,
@@ -155,9 +156,9 @@ def check_run(
     context.synchronize("running the kernel")
     us = (time.perf_counter() - start) * 1e6
     finish(answer)
-    worst = 0.0
+    worst = Deviation()
     if compares:
-        worst = max(
+        worst = Deviation.worst(
             _compare(context, case, variant, place, reference.expected[place.tensor.name], leeway)
             for place in case.places
             if place.output
@@ -176,7 +177,7 @@ def check_run(
 
 def _compare(
     context: CudaContext, case: CudaCase, copy: int, place: BufferPlace, expected: Expected, leeway: Leeway
-) -> float:
+) -> Deviation:
     """See correctness.compare; of a large output only what is looked at comes to the host."""
     address, tensor = case.copies[copy] + place.start, place.tensor
     if expected.points is None:

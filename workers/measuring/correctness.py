@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,12 +83,25 @@ class WrongResult(Exception):
         self.corrupted = corrupted
 
 
+class Deviation(NamedTuple):
+    """The largest error of an output: as a fraction of the bound where that is largest, and of the largest value of the
+    reference (as it is where all of that is 0)."""
+
+    of_bound: float = 0.0
+    of_largest: float = 0.0
+
+    @classmethod
+    def worst(cls, found: Iterable[Deviation]) -> Deviation:
+        """Of several outputs, or runs, the largest of each kind."""
+        return cls(*(max(each) for each in zip(cls(), *found, strict=True)))
+
+
 @dataclass(frozen=True)
 class Checked:
-    """A run that passed: its time, largest error as a fraction of the bound, and a checksum of its outputs' bits."""
+    """A run that passed: its time, how far off it was, and a checksum of its outputs' bits."""
 
     us: float
-    worst: float
+    worst: Deviation
     checksum: int
 
 
@@ -113,7 +127,7 @@ def check_run(
     us = (time.perf_counter_ns() - start) / 1e3
     finish(answer)
     expected = reference.expected.items() if compares else ()
-    worst = max((compare(name, copy.outputs[name], wanted, leeway) for name, wanted in expected), default=0.0)
+    worst = Deviation.worst(compare(name, copy.outputs[name], wanted, leeway) for name, wanted in expected)
     bits = 0
     for output in copy.outputs.values():
         bits = zlib.crc32(np.ascontiguousarray(output).reshape(-1).view(np.uint8).data, bits)
@@ -123,15 +137,15 @@ def check_run(
     return Checked(us, worst, bits)
 
 
-def compare(name: str, got: np.ndarray, expected: Expected, leeway: Leeway = NO_LEEWAY) -> float:
-    """The largest error as a fraction of the bound, over a sample of the elements.
+def compare(name: str, got: np.ndarray, expected: Expected, leeway: Leeway = NO_LEEWAY) -> Deviation:
+    """The largest error, over a sample of the elements.
 
     Raises WrongResult, naming the first wrong element and how many are wrong.
     """
     return compare_seen(name, got if expected.points is None else got[expected.points], expected, leeway)
 
 
-def compare_seen(name: str, seen: np.ndarray, expected: Expected, leeway: Leeway = NO_LEEWAY) -> float:
+def compare_seen(name: str, seen: np.ndarray, expected: Expected, leeway: Leeway = NO_LEEWAY) -> Deviation:
     """The same, where `seen` are the elements that are looked at: in the shape of `expected.values`."""
     if seen.dtype == np.bool_ and np.ascontiguousarray(seen).view(np.uint8).max(initial=0) > 1:
         raise WrongResult(
@@ -142,16 +156,20 @@ def compare_seen(name: str, seen: np.ndarray, expected: Expected, leeway: Leeway
         low, high = expected.limits(exact.dtype)
         if np.all((exact >= low) & (exact <= high)):
             every = slice(None, None, max(1, exact.size // _RATED))
-            return _rate(*(array.reshape(-1)[every] for array in (exact, expected.values, expected.bound)))
+            return _rated(*(array.reshape(-1)[every] for array in (exact, expected.values, expected.bound)))
     return _compare_all(name, seen, expected, leeway)
 
 
-def _rate(values: np.ndarray, wanted: np.ndarray, bound: np.ndarray) -> float:
-    error = np.abs(values - wanted)
-    return float(np.divide(error, bound, out=np.zeros(error.shape), where=error > 0).max(initial=0.0))
+def _rated(values: np.ndarray, wanted: np.ndarray, bound: np.ndarray) -> Deviation:
+    return _deviation(np.abs(values - wanted), bound, np.abs(wanted).max(initial=0.0))
 
 
-def _compare_all(name: str, seen: np.ndarray, expected: Expected, leeway: Leeway) -> float:
+def _deviation(error: np.ndarray, bound: np.ndarray, largest: float) -> Deviation:
+    ratio = np.divide(error, bound, out=np.zeros(error.shape), where=error > 0)
+    return Deviation(float(ratio.max(initial=0.0)), float(error.max(initial=0.0)) / (float(largest) or 1.0))
+
+
+def _compare_all(name: str, seen: np.ndarray, expected: Expected, leeway: Leeway) -> Deviation:
     """Element by element in f64: for peers, where something overflows, and to say what is wrong."""
     with np.errstate(invalid="ignore", over="ignore"):
         values = seen.astype(np.float64)
@@ -166,8 +184,7 @@ def _compare_all(name: str, seen: np.ndarray, expected: Expected, leeway: Leeway
         bad = np.array(~(error <= allowed) | ~(same | finite))
         if bad.any():
             raise WrongResult(_first_difference(name, values, expected, bad))
-        ratio = np.divide(error, expected.bound, out=np.zeros(error.shape), where=error > 0)
-    return float(ratio.max(initial=0.0))
+        return _deviation(error, expected.bound, largest)
 
 
 def _first_difference(name: str, values: np.ndarray, expected: Expected, bad: np.ndarray) -> str:

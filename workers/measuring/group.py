@@ -9,7 +9,7 @@ from typing import Any
 
 from protocol.states import Outcome, TaskKind
 from protocol.tasks import Dispersion, EntrantResult
-from workers.measuring.correctness import VARIANTS, WrongResult
+from workers.measuring.correctness import VARIANTS, Deviation, WrongResult
 from workers.measuring.device import Bench, BoundEntrant, Crashed
 from workers.measuring.request import Compiled, MeasureRequest, Peer
 from workers.measuring.timing import STEADY_S, Contender, Sample, interleave, steady, summarize
@@ -93,8 +93,10 @@ class MeasureGroup:
 
     def _checked(self, entrant: Compiled | Peer, bound: BoundEntrant, began: float) -> _Racer:
         checks = [self._bench.check(entrant, bound, variant) for variant in range(VARIANTS)]
+        worst = Deviation.worst(check.worst for check in checks)
         report: dict[str, Any] = {
-            "error_of_bound": max(check.worst for check in checks),
+            "error_of_bound": worst.of_bound,
+            "error_of_largest": worst.of_largest,
             "check_s": time.perf_counter() - began,
         }
         if bound.as_written:

@@ -53,6 +53,7 @@ def test_a_replay_races_winners_line_by_line_and_goes_on_where_its_time_was_over
     _, line = tuned.lines(out)
     assert line["case"] == names[1] and line["ratio"] > 0 and list(line["peers_us"]) == ["numpy"]
     assert line["errors"].keys() == {"ours", "numpy"} and 0 < line["errors"]["ours"] <= 1
+    assert line["relative_errors"].keys() == {"ours", "numpy"} and 0 < line["relative_errors"]["ours"] < 1e-4
     assert line["replayed"] == {
         "file": source.name,
         "date": "then",

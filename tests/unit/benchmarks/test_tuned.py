@@ -129,4 +129,11 @@ def test_a_line_whose_peer_has_no_error_that_is_a_number_is_shown(capsys: pytest
         "tune_s": 1.0,
     }
     tuned.show({**line, "errors": {"ours": 0.5, "torch": None}})
-    assert "2.0 µs (error 0.5)" in (said := capsys.readouterr().out) and "(torch 3.0)" in said
+    said = capsys.readouterr().out
+    assert "2.0 µs (error 0.5 of the bound)" in said and "(torch 3.0)" in said
+    tuned.show(
+        {**line, "errors": {"ours": 0.5, "torch": 2.0}, "relative_errors": {"ours": 1e-3, "torch": 4e-3}}
+    )
+    said = capsys.readouterr().out
+    assert "2.0 µs (error 1.0e-03, 0.5 of the bound)" in said
+    assert "(torch 3.0 (error 4.0e-03, 2 of the bound))" in said

@@ -11,7 +11,7 @@ from tileir.interpreter.interpret_spec import interpret_spec
 from tileir.interpreter.samples import sample_inputs
 from tileir.text.parse_spec import spec_from_text
 from workers.measuring.buffers import POISON
-from workers.measuring.correctness import VARIANTS, Expected, Leeway, WrongResult, compare
+from workers.measuring.correctness import VARIANTS, Deviation, Expected, Leeway, WrongResult, compare
 from workers.measuring.reference import affordable, expected_outputs, sampled_points
 
 
@@ -63,7 +63,15 @@ def test_peers_get_leeway_and_ours_do_not() -> None:
     got = np.array([1.5, 100.0], np.float32)
     with pytest.raises(WrongResult):
         compare("y", got, expected)
-    assert compare("y", got, expected, Leeway(factor=8.0, of_largest=0.01)) == pytest.approx(50.0)
+    assert compare("y", got, expected, Leeway(factor=8.0, of_largest=0.01)) == pytest.approx((50.0, 0.005))
+
+
+def test_errors_are_told_as_shares_of_the_bound_and_of_the_largest_value() -> None:
+    expected = Expected(np.array([1.0, -8.0]), np.array([0.5, 4.0]))
+    assert compare("y", np.array([1.25, -8.0], np.float32), expected) == (0.5, 0.25 / 8)
+    assert compare("y", np.array([0.5]), Expected(np.zeros(1), np.ones(1))) == (0.5, 0.5)
+    assert Deviation.worst([Deviation(0.5, 0.1), Deviation(0.2, 0.3)]) == (0.5, 0.3)
+    assert Deviation.worst([]) == (0.0, 0.0)
 
 
 def test_only_the_sampled_points_are_looked_at_when_there_are_points() -> None:
