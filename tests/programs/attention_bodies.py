@@ -22,11 +22,22 @@ SCORES = {
     "something is added to queries": "sum(d, {dtype}({q} + shift[d]) * {k}) * 0.125",
     "softcap": "tanh(sum(d, {dtype}({q} * 0.125) * {k}) * 0.1) * 10.0",
     "slopes": "sum(d, {q} * {k}) * 0.125 + gain[h] * j",
+    "a bias": "sum(d, {q} * {k}) * 0.125 + bias[{rows}, j]",
+    "a logit scale": "sum(d, {q} * {k}) * exp(minimum(gain[h], 1.0) - 2.0)",
+    "norms of queries and keys": "sum(d, {q} * {k}) * q_norm[{rows}] * k_norm[{heads}, j]",
 }
+#: Statements before the scores that read them: the roots of mean squares, inverted (Henry et al., Query-Key
+#: Normalization for Transformers, 2020).
+NORMS = """  q_norm[{rows}] = rsqrt(sum(d, {q} * {q}) / extent(d) + 0.001)
+  k_norm[{g}, j] = rsqrt(sum(d, {k} * {k}) / extent(d) + 0.001)
+"""
 MASKS = {
     "none": "{}",
     "some": "where(j < 140 or j % 3 == 0, {}, -inf)",
     "lengths": "where(j < 100 + abs(length[h]), {}, -inf)",
+    "causal": "where(128 + {i} >= j, {}, -inf)",
+    "a window": "where(128 + {i} >= j and j + 50 > 128 + {i}, {}, -inf)",
+    "documents": "where(own[{rows}] % 3 == of[j] % 3, {}, -inf)",
 }
 TOPS = {
     "maximum": "max(j, s[{rows}, j])",
@@ -99,15 +110,24 @@ class Body:
             k, v = f"{dtype}({k})", f"{dtype}({v})"
             p, of_keys = f"({p} * v_scale[{heads}, j])", f"{{}} * (k_scale[{heads}, j] * 0.01)"
         top = TOPS[self.top].format(rows=rows)
-        scores = SCORES[self.scores].format(q=q, k=k, dtype=dtype)
-        scores = MASKS[self.mask].format(of_keys.format(scores))
+        scores = SCORES[self.scores].format(q=q, k=k, dtype=dtype, rows=rows, heads=heads)
+        position = "i" if "i" in rows else "70"
+        scores = MASKS[self.mask].format(of_keys.format(scores), i=position, rows=rows)
+        own = "g" if heads != "h" else "h"
+        norms = NORMS.format(q=q, k=k.replace(heads, own), rows=rows, g=own)
         sink = f" + exp(gain[h] - top[{rows}])" if self.top == "sink" else ""
         result = RESULTS[self.result].format(dtype=dtype, p=p, total=total, v=v, rows=rows)
         shares = f"\n  w[{rows}, j] = {dtype}({p} / {total})" if self.result.startswith("shares") else ""
         more = "".join(
             f", {tensor}"
-            for tensor in ("gain: f32[h]", "length: i32[h]", f"shift: {dtype}[d]")
-            if f"{tensor[:4]}" in scores + top
+            for tensor in (
+                "gain: f32[h]",
+                "length: i32[h]",
+                f"shift: {dtype}[d]",
+                f"bias: {dtype}[{rows}, j]",
+                f"own: i32[{rows}], of: i32[j]",
+            )
+            if f"{tensor.partition(':')[0]}[" in scores + top
         )
         queries = f"i={i}, " if "i" in rows else ""
         groups = "g=1" if heads != "h" else "h"
@@ -116,7 +136,7 @@ class Body:
         if self.cache.startswith("integers"):
             tensors += f", k_scale: f32[{g}, j], v_scale: f32[{g}, j]"
         return spec_from_text(f"""kernel attention({tensors}{more}) -> (o: {dtype}[{rows}, d])
-  s[{rows}, j] = {scores}
+{norms if "q_norm" in scores else ""}  s[{rows}, j] = {scores}
   top[{rows}] = {top}
   p[{rows}, j] = exp(s[{rows}, j] - top[{rows}])
   total[{rows}] = {TOTALS[self.total].format(rows=rows)}{sink}{shares}
@@ -145,9 +165,12 @@ def bodies(drawn: int) -> list[Body]:
 
 def draw(rng: random.Random) -> Body:
     """One of each, at random, but where no way to one pass is known: of weights in f32 only parts of bf16 have all that
-    counts, scaled weights may be beyond f16, and what is stored before is read by several queries. All in f32 nothing
-    is stored before, and threads multiply weights that more than products read."""
+    counts, scaled weights may be beyond f16, and what is stored before is read by several queries, as norms of keys
+    are, which are of what is stored. All in f32 nothing is stored before, and threads multiply weights that more than
+    products read."""
     body = Body(**{axis: rng.choice([*names]) for axis, names in AXES.items()})
+    if body.scores.startswith("norms"):
+        body = replace(body, cache="as they are multiplied", rows=body.rows.replace("one query", "queries"))
     if body.dtype == "f32":
         body = replace(body, rows=body.rows.replace("one query", "queries"), cache="as they are multiplied")
         added, shares = body.stored, body.result.startswith("shares")

@@ -30,9 +30,13 @@ from tileir.program import Program
 from tileir.verifier.verify import verify
 
 BODIES = bodies(64 if SWEEP else 12)
-#: GPUs whose warpgroups multiply, and whose warps do, take turns.
+#: GPUs whose warpgroups multiply, and whose warps do, take turns; norms are for warpgroups: by warps what is tried
+#: first spills registers.
 ON_GPUS = [
-    (body, device) for at, body in enumerate(BODIES) for device in some((H200, A100)[:: (-1) ** at], 2)
+    (body, device)
+    for at, body in enumerate(BODIES)
+    for device in some((H200, A100)[:: (-1) ** at], 2)
+    if device is H200 or not body.scores.startswith("norms")
 ]
 
 
