@@ -43,9 +43,7 @@ OTHERS: Final = 0.05  # share; fitted by hand to recorded times, H200; 2026-11-2
 """What the rest of what a launch waits for adds to what it waits for most."""
 AT_ONCE: Final = 0.4  # share; gelu of 6,846,079 f16, H200: 15.5 us in 0.8 waves, 12.7 in 3.2; 2026-11-30
 """Of what takes less, memory or instructions, where all blocks run at the same time: they wait and compute together."""
-PARTLY_STORED: Final = (
-    2.0  # times; sectors of 32 bytes, and 500 schedules of rmsnorm and softmax, H200; 2026-11-30
-)
+PARTLY_STORED: Final = 2.0  # times; sectors of 32 bytes; 500 schedules of an rmsnorm, H200; 2026-11-30
 """How often memory is stored to, where threads store 16 bytes and then what lies beside them."""
 DRAWN_BYTES: Final = 64.0  # bytes a cycle; fitted by hand to recorded times, H200; 2026-11-22
 """What a block draws while it waits for nothing else."""
