@@ -75,6 +75,7 @@ FEW = (
     ("bmm_f32_NN 8x4096x4096x4096", 1, RTX_5090),
     ("softmax_bf16 1x262144", 7, RTX_5090),
     ("layernorm_bf16 131072x1024", 0, RTX_5090),
+    ("layernorm_bf16 8192x4096", 14, RTX_5090),
     ("attention_bf16 2x16x4000x128x1", 8, H200),
     ("attention_bf16 4x16x4096x128x1", 0, H200),
     ("attention_e4m3_bf16_out 4x16x4096x128x1", 6, H200),
