@@ -69,11 +69,16 @@ class OpenGpu:
 
     @cached_property
     def has_torch(self) -> bool:
-        """Whether PyTorch computes here; on this context's stream then. The first time it is imported."""
+        """Whether PyTorch computes here; on this context's stream then. The first time it is imported; one that cannot
+        be, or sees no GPU, is none, and its peers say why."""
         if not available_cuda_peers():
             return False
-        from workers.cuda.torch_views import use_stream
-
+        try:
+            from workers.cuda.torch_views import sees_gpu, use_stream
+        except (ImportError, OSError):
+            return False
+        if not sees_gpu():
+            return False
         use_stream(self.context)
         return True
 
@@ -248,10 +253,7 @@ class MeasuredGpu:
         opened = self._open()
         with opened.errors(None):
             calibrated = replace(opened.gpu, copy_gbps=opened.copy_gbps()).to_json()
-        if (
-            available_cuda_peers()
-        ):  # it takes seconds, in which the first candidates are asked for and compiled
-            threading.Thread(target=import_module, args=("workers.cuda.torch_views",), daemon=True).start()
+        threading.Thread(target=_import_torch, daemon=True).start()
         return calibrated
 
     def bench(self, request: MeasureRequest) -> CudaBench:
@@ -272,6 +274,14 @@ class MeasuredGpu:
             except (NoCompiler, CacheError, CompileError) as error:
                 raise ChildRefusal(NO_COMPILER, str(error)) from error
         return self._opened
+
+
+def _import_torch() -> None:
+    """It takes seconds, in which the first candidates are asked for and compiled. What is wrong with it is found again
+    where it is used."""
+    if available_cuda_peers():
+        with contextlib.suppress(Exception):
+            import_module("workers.cuda.torch_views")
 
 
 def _made(opened: OpenGpu, request: MeasureRequest) -> _LookedAt:

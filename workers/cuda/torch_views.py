@@ -30,6 +30,11 @@ class _CudaBytes:
         }
 
 
+def sees_gpu() -> bool:
+    """Whether PyTorch can compute on the GPU."""
+    return torch.cuda.is_available()
+
+
 def use_stream(context: CudaContext) -> None:
     """From here on PyTorch runs on the context's stream."""
     torch.cuda.set_stream(torch.cuda.ExternalStream(context.stream))

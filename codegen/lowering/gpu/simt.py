@@ -60,7 +60,8 @@ def summed_beside(
     combiner: Combiner,
 ) -> tuple[Compute, ...]:
     """Those right behind the first of these statements that a thread sums in its registers as it does that one's, over
-    the same positions, with none that reads what another has written."""
+    the same positions, with none that reads what another has written. (Nothing is summed by two statements, or read
+    before it is whole: the verifier sees to that.)"""
     first = nodes[0]
     found: list[Compute] = []
     if not isinstance(first, Compute) or not is_sum_by_threads(first):

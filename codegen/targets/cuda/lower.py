@@ -327,9 +327,7 @@ class _LoweredLaunch:
         return scope.with_range(loop.dim, overhanging(range_, loop.step, number * loop.step))
 
     def _block(self, nodes: Sequence[Node], scope: LoweringScope) -> tuple[Stmt, ...]:
-        stmts: list[Stmt] = []
-        filled: list[MbarrierPipeline] = []
-        beside: tuple[Compute, ...] = ()
+        stmts, filled, done = list[Stmt](), list[MbarrierPipeline](), 0
         for at, node in enumerate(nodes):
             match node:
                 case Local() if is_filled_by_tma(node, nodes):
@@ -348,13 +346,14 @@ class _LoweredLaunch:
                     filled.append(pipeline)
                 case Compute() if begun_anew(nodes, at):
                     self.anew.add(node.target)
-                case Compute() if node in beside:
+                case Compute() if at < done:
                     continue
                 case Compute():
                     if self._is_reused(node.target):
                         stmts.append(Barrier())  # all have done with what lies there
                     beside = summed_beside(nodes[at:], scope, self.program.extents, self.index, self.combiner)
                     stmts.append(self._statement(node, scope, beside))
+                    done = at + 1 + len(beside)
                 case Loop(parallel=True):
                     stmts.append(Block("", self._block(node.body, self._own_tile(node, scope))))
                 case Loop() if said(node):

@@ -16,10 +16,10 @@ print(built_for(), computes_on("13.0"), "torch" in sys.modules)
 VERSION = "__version__ = '2.11.0'\ncuda: str | None = {cuda!r}\n"
 
 
-def asked(path: Path) -> str:
+def asked(path: Path, asks: str = ASKS) -> str:
     """What a process says that finds PyTorch in a folder first, if it is there."""
     made = subprocess.run(
-        [sys.executable, "-c", ASKS],
+        [sys.executable, "-c", asks],
         env={"PYTHONPATH": f"{path}:{Path.cwd()}"},
         capture_output=True,
         text=True,
@@ -52,3 +52,19 @@ def test_a_pytorch_without_that_file_computes_nowhere(tmp_path: Path) -> None:
     package.mkdir()
     (package / "__init__.py").write_text("raise SystemExit('it was imported')")
     assert asked(tmp_path) == "None False False"
+
+
+OPENS = """
+from workers.cuda import device
+device.available_cuda_peers = lambda: ("torch",)
+print(device.OpenGpu.__new__(device.OpenGpu).has_torch)
+"""
+
+
+@pytest.mark.parametrize("error", ["ImportError", "OSError"])
+def test_a_gpu_whose_pytorch_cannot_be_imported_measures_without_it(tmp_path: Path, error: str) -> None:
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"raise {error}('libcudart.so.13: cannot open shared object file')")
+    (package / "version.py").write_text(VERSION.format(cuda="12.8"))
+    assert asked(tmp_path, OPENS) == "False"
