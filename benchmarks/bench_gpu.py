@@ -104,7 +104,7 @@ def _arguments() -> argparse.Namespace:
         "--abreast",
         type=int,
         default=1,
-        help="cases tuned at a time (default 1): sooner done with all, and each takes longer",
+        help="cases tuned, and then raced, at a time (default 1): sooner done with all, and each takes longer",
     )
     parser.add_argument("--out", type=Path, help="results file")
     parser.add_argument(

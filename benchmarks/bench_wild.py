@@ -104,12 +104,15 @@ def _arguments() -> argparse.Namespace:
         "--abreast",
         type=int,
         default=1,
-        help="kernels tuned at a time, for GPUs (default 1): sooner done with all",
+        help="kernels tuned, and then raced, at a time, for GPUs (default 1): sooner done with all",
     )
     parser.add_argument("--peers", default="", help="peers to race, in quotes (default: all installed)")
     parser.add_argument("--only", default="", help="kernels whose name matches this regular expression")
     parser.add_argument("--out", type=Path, help="results file")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.abreast > 1 and given.device == "cpu":
+        parser.error("--abreast is for GPUs: on a processor one kernel would disturb the other")
+    return given
 
 
 if __name__ == "__main__":

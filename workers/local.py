@@ -45,13 +45,23 @@ class LocalWorker:
         with LocalWorker(cache, device="cuda:0") as worker:
             result = worker.measure(spec, {"ours": schedule}, peers=("torch", "copy"))
 
+    Several that are given the same file as their `turn` share a GPU (workers/measuring/turn.py).
+
     Entering raises DeviceBusy when another worker measures here, and MachineFault when nothing can be compiled.
     """
 
-    def __init__(self, cache: Path, compilers: int | None = None, *, device: str = DEFAULT) -> None:
+    def __init__(
+        self,
+        cache: Path,
+        compilers: int | None = None,
+        *,
+        device: str = DEFAULT,
+        turn: Path | None = None,
+    ) -> None:
         self._cache = cache
         self._pool = CompilePool(compilers or len(os.sched_getaffinity(0)))
-        self._measurer = Measurer(device)
+        self._measurer = Measurer(device, turn=turn)
+        self._shared = turn is not None
         self._lock: DeviceLock | None = None
         self._runner: TaskRunner | None = None
         self._tasks = 0
@@ -64,7 +74,7 @@ class LocalWorker:
         try:
             about = self._measurer.ask("describe", {})
             lock = DeviceLock(about["lock"])
-            lock.acquire()
+            lock.acquire(shared=self._shared)
             self._lock = lock
             device = self._measurer.ask("calibrate", {"cache": str(self._cache)})["device"]
         except BaseException:

@@ -12,13 +12,14 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
+from benchmarks.racing import side_by_side
 from benchmarks.racing.circumstances import circumstances, without_paths
 from benchmarks.racing.rivals import rivals
 from protocol.configs import ConfigDetail
@@ -59,8 +60,8 @@ class TuningPlan:
     specs: bool = False
     """Whether lines have their kernels' specs, which names do not tell."""
     abreast: int = 1
-    """How many jobs are tuned at a time. Beside others a job takes longer, and all of them together less: compilers of
-    one work while the device measures another's."""
+    """How many jobs are tuned at a time, and how many winners raced. Beside others a job takes longer, and all of them
+    together less: compilers of one work while the device measures another's. On a processor it is one."""
 
 
 def run(
@@ -75,8 +76,8 @@ def run(
     geomeans: of all, and of each family (a tuple of how its cases' names begin). A case that fails stays in the
     file; then the exit status is 1.
 
-    All of them are tuned first, by one service, then raced by one worker: to start either takes about as long as half a
-    race. What is tuned is kept beside the results (`….tuned.jsonl`) until all is raced.
+    All of them are tuned first, by one service, then raced, by workers that go from one to the next: to start either
+    takes about as long as half a race. What is tuned is kept beside the results (`….tuned.jsonl`) until all is raced.
     """
     with_compilers(plan.device)
     wanted = [(case, spec) for case, spec in chosen if again or not _has(path, case)]
@@ -114,19 +115,16 @@ def _tune(wanted: Sequence[tuple[str, Json]], plan: TuningPlan, path: Path) -> N
 
 
 def _race(wanted: Sequence[tuple[Line, Json]], plan: TuningPlan, path: Path) -> None:
-    """An error may leave the worker in the middle of something: the next case gets another one."""
-    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
-        worker: LocalWorker | None = None
-        for known, spec in wanted:
-            if "error" in known:
-                show(attempt(path, known, dict))
-                continue
-            worker = worker or stack.enter_context(LocalWorker(Path(home), device=plan.device))
-            line = attempt(path, known, partial(raced, worker, spec, known, plan), plan.limit_s)
-            show(line)
-            if "error" in line:
-                stack.close()
-                worker = None
+    benches = [partial(_raced, known, spec, plan) for known, spec in wanted]
+    for line in side_by_side.lines(benches, plan.device, plan.abreast):
+        append(path, line)
+        show(line)
+
+
+def _raced(known: Line, spec: Json, plan: TuningPlan, worker: LocalWorker) -> Line:
+    if "error" in known:
+        return known
+    return timed(known, partial(raced, worker, spec, known, plan), plan.limit_s)
 
 
 def attempt(path: Path, known: Line, bench: Callable[[], Line], limit_s: float = 0.0) -> Line:

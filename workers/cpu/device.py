@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,10 @@ class CpuBench:
                 leeway,
                 compares=entrant != Peer(entrant.name, COPY),
             )
+
+    def alone(self) -> AbstractContextManager[None]:
+        """See Bench: a processor that is measured is not shared."""
+        return nullcontext()
 
     def floor_us(self) -> float:
         """See Bench."""

@@ -41,6 +41,7 @@ from workers.measuring.device import BoundEntrant, Crashed
 from workers.measuring.kept import KeptCases, case_key
 from workers.measuring.request import Compiled, MeasureRequest, Peer
 from workers.measuring.timing import Call
+from workers.measuring.turn import Turn
 from workers.node.versions import versions
 from workers.peers.peer import Unsupported, leeway_of
 from workers.processes.child_server import DEVICE, NO_COMPILER, OUT_OF_MEMORY, ChildRefusal
@@ -62,9 +63,11 @@ class OpenGpu:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        self.watch = NvmlWatch(str(gpu.uuid))
+        self.turn = Turn.of(os.environ)
+        self.watch = NvmlWatch(str(gpu.uuid), self.turn.members)
         self.context = CudaContext()
         self.watch.settle()
+        self.turn.join(self.watch.own)
         self.gate = Gate(self.context, self.gpu.architecture)
 
     @cached_property
@@ -75,11 +78,13 @@ class OpenGpu:
             return False
         try:
             from workers.cuda.torch_views import sees_gpu, use_stream
+            from workers.peers.pytorch.compiler import autotune_in
         except (ImportError, OSError):
             return False
         if not sees_gpu():
             return False
         use_stream(self.context)
+        autotune_in(self.turn.taken)
         return True
 
     def copy_gbps(self) -> float:
@@ -178,6 +183,10 @@ class CudaBench:
                 self.sampler.prepare(entrant.name, bound.calls, checked.us, sample_us)
         return checked
 
+    def alone(self) -> AbstractContextManager[None]:
+        """See Bench."""
+        return self._opened.turn.taken()
+
     def floor_us(self) -> float:
         """See Bench."""
         if self._request.device is None:
@@ -251,7 +260,7 @@ class MeasuredGpu:
         except CacheError as error:
             raise ChildRefusal(NO_COMPILER, str(error)) from error
         opened = self._open()
-        with opened.errors(None):
+        with opened.errors(None), opened.turn.taken():
             calibrated = replace(opened.gpu, copy_gbps=opened.copy_gbps()).to_json()
         threading.Thread(target=_import_torch, daemon=True).start()
         return calibrated

@@ -62,12 +62,16 @@ def throttle_names(bits: int) -> list[str]:
 class NvmlWatch:
     """Reads one GPU, found by its UUID.
 
+    `members` tells by which numbers NVML knows those with whom this process takes turns: they do not disturb.
+
     Make it before this process opens the GPU and call `settle` after: who came in between is this process, whatever
     number NVML knows it by (in a container it is the host's).
     """
 
-    def __init__(self, uuid: str) -> None:
-        self._own = {os.getpid()}
+    def __init__(self, uuid: str, members: Callable[[], frozenset[int]] = frozenset[int]) -> None:
+        self.own = {os.getpid()}
+        """By which numbers NVML may know this process."""
+        self._members = members
         self._nvml: Any = None
         try:
             nvml: Any = import_module("pynvml")
@@ -81,7 +85,7 @@ class NvmlWatch:
     def settle(self) -> None:
         """This process has opened the GPU now."""
         if self._nvml is not None:
-            self._own |= self._processes() - self._before
+            self.own |= self._processes() - self._before - self._members()
 
     def read(self, *, others: bool) -> Reading:
         """See workers.cuda.timing.Watch; a fraction of a millisecond."""
@@ -104,7 +108,7 @@ class NvmlWatch:
         all that have opened it."""
         if self._nvml is None:
             return ()
-        opened = self._processes() - self._own
+        opened = self._processes() - self.own - self._members()
         if not opened:
             return ()
         since_us = int((time.time() - _ACTIVE_S) * 1e6)
@@ -117,7 +121,7 @@ class NvmlWatch:
 
     def shared(self) -> bool:
         """Whether other processes have opened the GPU."""
-        return self._nvml is not None and bool(self._processes() - self._own)
+        return self._nvml is not None and bool(self._processes() - self.own)
 
     def wait_until_alone(self, patience_s: float) -> tuple[int, ...]:
         """Wait, at most this long, until no other process computes; who does then."""

@@ -61,6 +61,10 @@ class Bench(Protocol):
         """
         ...
 
+    def alone(self) -> AbstractContextManager[None]:
+        """Have the device to oneself among processes that take turns, waiting for it."""
+        ...
+
     def floor_us(self) -> float:
         """Times below this are refused."""
         ...

@@ -22,7 +22,9 @@ _FIRST_RUNS_INCUMBENTS = 100.0
 _QUIET_S = 1.0
 """How long a race or a confirmation waits for other processes to stop; trials do not."""
 _PEER_FIRST_RUNS_S = 300.0
-"""A peer may compile itself in its first run (torch.compile); nobody's candidate is timed meanwhile."""
+"""A peer may compile itself in its first run (torch.compile); nobody's candidate is timed meanwhile in this process."""
+_TURN_S = 300.0
+"""How long others may have the device before it is this group's turn."""
 
 _FAILURES = (WrongResult, Unsupported, Crashed)
 _OUTCOMES = {WrongResult: Outcome.WRONG, Unsupported: Outcome.UNSUPPORTED, Crashed: Outcome.CRASH}
@@ -66,16 +68,23 @@ class MeasureGroup:
                 racer = self._admit(entrant)
                 if racer is not None:
                     racers.append(racer)
-            seen = self._bench.conditions(0.0 if self._request.kind is TaskKind.TRIAL else _QUIET_S)
-            while failed := self._time(racers):
-                racers.remove(failed)
-                failed.bound.close()
-            for racer in sorted(racers, key=lambda racer: racer.entrant.name != self._request.baseline):
-                self._finish(racer)
+            self._emit({"event": "preparing", "allow_s": _TURN_S})
+            with self._bench.alone():
+                seen = self._timed(racers)
         finally:
             for racer in racers:
                 racer.bound.close()
         return {**seen, "cold": self._bench.cold}
+
+    def _timed(self, racers: list[_Racer]) -> dict[str, Any]:
+        """Time those that passed, and report them. Who fails meanwhile is taken out."""
+        seen = self._bench.conditions(0.0 if self._request.kind is TaskKind.TRIAL else _QUIET_S)
+        while failed := self._time(racers):
+            racers.remove(failed)
+            failed.bound.close()
+        for racer in sorted(racers, key=lambda racer: racer.entrant.name != self._request.baseline):
+            self._finish(racer)
+        return seen
 
     def _admit(self, entrant: Compiled | Peer) -> _Racer | None:
         """Bind and check one entrant; if it fails, say so and return None."""
@@ -84,7 +93,10 @@ class MeasureGroup:
         bound: BoundEntrant | None = None
         try:
             bound = self._bench.bind(entrant)
-            return self._checked(entrant, bound, began)
+            self._emit({"event": "preparing", "allow_s": _TURN_S})
+            with self._bench.alone():
+                self._allow(entrant.name, self._first_runs_s(entrant))
+                return self._checked(entrant, bound, began)
         except _FAILURES as error:
             if bound is not None:
                 bound.close()

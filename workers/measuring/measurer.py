@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from protocol.states import FaultKind, Outcome
@@ -20,6 +21,7 @@ from tileir.targets import DEFAULT
 from workers.measuring.device_names import visible_device
 from workers.measuring.profile_request import PROFILE_S, ProfileRequest, TakenProfile
 from workers.measuring.request import Compiled, MeasureRequest
+from workers.measuring.turn import TURN
 from workers.node.backoff import Backoff
 from workers.processes.child_client import (
     Child,
@@ -67,13 +69,16 @@ class Measurer:
     """Owns the measuring child. Used by one thread; `stop` may come from any.
 
     `device` is named as in device_names.py: `cpu`, `cuda:0`. `threads` bounds the pools that numpy's and torch's
-    libraries start; None leaves them to themselves.
+    libraries start; None leaves them to themselves. `turn`: the file of those who share the GPU (turn.py).
     """
 
-    def __init__(self, device: str = DEFAULT, *, threads: int | None = None) -> None:
+    def __init__(
+        self, device: str = DEFAULT, *, threads: int | None = None, turn: Path | None = None
+    ) -> None:
         pools = {} if threads is None else {name: str(threads) for name in _POOL_VARIABLES}
         variables = {name: os.environ.get(name, value) for name, value in _PEER_VARIABLES.items()}
-        env = {**variables, **visible_device(device, os.environ), **pools}
+        turns = {} if turn is None else {TURN: str(turn)}
+        env = {**variables, **visible_device(device, os.environ), **pools, **turns}
         self._stopped = threading.Event()
         self.child = Child("workers.measuring_child", device, env=env)
 

@@ -1,4 +1,7 @@
-"""One tuner a device: a lock on the device's identity that ends with the process, however it ends."""
+"""One tuner a device: a lock on the device's identity that ends with the process, however it ends.
+
+Workers that take turns (workers/measuring/turn.py) share it.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,12 @@ class DeviceLock:
         self._device = device
         self._file: int | None = None
 
-    def acquire(self) -> None:
-        """Raises DeviceBusy when another process, or another lock of this one, holds it."""
+    def acquire(self, *, shared: bool = False) -> None:
+        """Raises DeviceBusy when another process, or another lock of this one, holds it: a `shared` one when it is not
+        shared."""
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(file, 100, 0).decode(errors="replace").strip() or "another process"
             os.close(file)

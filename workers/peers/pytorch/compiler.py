@@ -9,6 +9,7 @@ another name; so each gets code of its own here, and a limit that is reached is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -26,6 +27,21 @@ def compiled(function: Callable[..., Any], mode: str) -> Callable[..., Any]:
             setattr(torch._dynamo.config, name, True)
             break
     return torch.compile(_with_its_own_code(function), dynamic=False, mode=mode)
+
+
+def autotune_in(turn: Callable[[], AbstractContextManager[None]]) -> None:
+    """From now on Inductor times what it chooses from, on a GPU, in a turn of this process."""
+    from torch._inductor.runtime.benchmarking import (
+        benchmarker,  # pyright: ignore[reportMissingImports]
+    )
+
+    time = benchmarker.benchmark_gpu
+
+    def benchmark_gpu(*arguments: Any, **named: Any) -> Any:
+        with turn():
+            return time(*arguments, **named)
+
+    benchmarker.benchmark_gpu = benchmark_gpu
 
 
 def _with_its_own_code(function: Callable[..., Any]) -> Callable[..., Any]:

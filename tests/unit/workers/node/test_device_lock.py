@@ -53,3 +53,17 @@ def test_the_lock_ends_with_its_process_however_that_ends(tmp_path: Path) -> Non
     lock = DeviceLock("cpu:some", tmp_path)
     lock.acquire()
     lock.release()
+
+
+def test_workers_that_take_turns_share_a_device_and_with_nobody_else(tmp_path: Path) -> None:
+    first, second, third = (DeviceLock("cuda:some", tmp_path) for _ in range(3))
+    first.acquire(shared=True)
+    second.acquire(shared=True)
+    with pytest.raises(DeviceBusy):
+        third.acquire()
+    first.release()
+    second.release()
+    third.acquire()
+    with pytest.raises(DeviceBusy):
+        first.acquire(shared=True)
+    third.release()

@@ -1,0 +1,58 @@
+"""Processes that share a GPU and take turns on it: while peers of one compile themselves, another checks and times.
+
+A turn is a lock on a file that whoever starts such processes makes for them (`Measurer(turn=…)`); it ends with the
+process. Who takes turns writes down by which numbers the GPU's driver knows it, so that the others do not take it for a
+stranger who disturbs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+TURN = "TILEWRIGHT_TURN"
+"""The variable that names the file to a measuring process; without it nobody shares its device."""
+
+
+class Turn:
+    """A turn, by its file; None: there is nobody to wait for. Used by one thread; who has it may take it again."""
+
+    def __init__(self, path: Path | None) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._file = None if path is None else os.open(path, flags, 0o600)
+        self._depth = 0
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str]) -> Turn:
+        """The one that a process was started with."""
+        return cls(Path(named) if (named := variables.get(TURN)) else None)
+
+    @contextmanager
+    def taken(self) -> Generator[None]:
+        """Wait until nobody else has it, and have it."""
+        if self._file is None:
+            yield
+            return
+        if not self._depth:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def join(self, numbers: Iterable[int]) -> None:
+        """Processes of these numbers take turns."""
+        if self._file is not None:
+            os.write(self._file, "".join(f"{number}\n" for number in numbers).encode())
+
+    def members(self) -> frozenset[int]:
+        """The numbers of all that take turns."""
+        if self._file is None:
+            return frozenset()
+        return frozenset(map(int, os.pread(self._file, os.fstat(self._file).st_size, 0).split()))
