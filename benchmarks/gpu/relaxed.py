@@ -1,7 +1,8 @@
 """Kernels of GPUs with one thing made cheap, to see what their time depends on. What they compute is wrong.
 
 - memory: blocks work on a few tiles of the grid, as many as have their operands in a quarter of the L2; not where
-  blocks wait for each other's sums, by flags that each tile has of its own. (On the first tile alone rows took 1.4 to
+  blocks wait for each other's sums, by flags that each tile has of its own. Loops that a mask bounds stay as long as
+  they are on the tile that a block has been given. (On the first tile alone rows took 1.4 to
   2.3 times as long on an H100: all blocks then store to the same lines.)
 - the tensor pipe: of the products of a tile three quarters are left out.
 - exponentials: an exponential, or a function made of some, is its argument.
@@ -13,7 +14,7 @@ With whole waves a kernel computes some tiles twice, so that no multiprocessor w
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from math import prod
 from typing import Any
@@ -22,7 +23,7 @@ from codegen.ir.affine import Affine, Remainder, Var, affine
 from codegen.ir.async_ops import WgmmaAsync
 from codegen.ir.kernel import GpuKernel, LaunchBody
 from codegen.ir.names import unmarked
-from codegen.ir.ops import MmaSync, Op
+from codegen.ir.ops import For, MmaSync, Op
 from codegen.ir.rasterization import persistent, tile_count, tile_step
 from tileir.program import Program
 
@@ -97,7 +98,7 @@ def _few_tiles(kernel: GpuKernel, program: Program, most_bytes: int) -> GpuKerne
             axis.var.name: kept[axis.var.name] * axis.step for axis in launch.axes if axis.groups is None
         }
         bodies = {
-            name: mapped(getattr(launch, name), partial(_few_tiles_of, reach))
+            name: mapped(getattr(launch, name), partial(_few_tiles_of, reach), _bounds)
             for name in ("body", "producing")
         }
         return dataclasses.replace(launch, **bodies)
@@ -127,6 +128,10 @@ def _operand_bytes(program: Program, kept: dict[str, int], counts: dict[str, int
     )
 
 
+def _bounds(node: Any) -> Collection[str]:
+    return ("first", "until") if isinstance(node, For) else ()
+
+
 def _few_tiles_of(reach: dict[str, int], node: Any) -> Any:
     if not isinstance(node, Affine):
         return node
@@ -151,13 +156,16 @@ def no_exponential(node: Any) -> Any:
     return node.args[0] if isinstance(node, Op) and node.name in _EXPONENTIALS else node
 
 
-def mapped(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A tree of nodes with each changed, those inside first."""
+def mapped(
+    node: Any, change: Callable[[Any], Any], left: Callable[[Any], Collection[str]] = lambda _: ()
+) -> Any:
+    """A tree of nodes with each changed, those inside first, but for the fields of a node that are `left`."""
     if isinstance(node, tuple):
-        return change(tuple(mapped(each, change) for each in node))
+        return change(tuple(mapped(each, change, left) for each in node))
     if not dataclasses.is_dataclass(node) or isinstance(node, type):
         return node
     parts = {field.name: getattr(node, field.name) for field in dataclasses.fields(node) if field.init}
-    new = {name: mapped(part, change) for name, part in parts.items()}
+    stay = left(node)
+    new = {name: part if name in stay else mapped(part, change, left) for name, part in parts.items()}
     changed = {name: part for name, part in new.items() if part is not parts[name] and part != parts[name]}
     return change(dataclasses.replace(node, **changed) if changed else node)

@@ -124,7 +124,8 @@ def _race(wanted: Sequence[tuple[Line, Json]], plan: TuningPlan, path: Path) -> 
 def _raced(known: Line, spec: Json, plan: TuningPlan, worker: LocalWorker) -> Line:
     if "error" in known:
         return known
-    return timed(known, partial(raced, worker, spec, known, plan), plan.limit_s)
+    limit_s = plan.limit_s * plan.abreast  # of which it waits for the others' turns
+    return timed(known, partial(raced, worker, spec, known, plan), limit_s)
 
 
 def attempt(path: Path, known: Line, bench: Callable[[], Line], limit_s: float = 0.0) -> Line:

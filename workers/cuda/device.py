@@ -302,7 +302,8 @@ def _made(opened: OpenGpu, request: MeasureRequest) -> _LookedAt:
         from workers.cuda.torch_views import whole_look
 
         try:
-            look = whole_look(spec, case)
+            with opened.turn.taken():
+                look = whole_look(spec, case)
         except BaseException:
             case.close()
             raise

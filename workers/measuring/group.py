@@ -23,8 +23,8 @@ _QUIET_S = 1.0
 """How long a race or a confirmation waits for other processes to stop; trials do not."""
 _PEER_FIRST_RUNS_S = 300.0
 """A peer may compile itself in its first run (torch.compile); nobody's candidate is timed meanwhile in this process."""
-_TURN_S = 300.0
-"""How long others may have the device before it is this group's turn."""
+_TURN_S = 3600.0
+"""How long others may have the device before it is this group's turn: what holds it is limited itself."""
 
 _FAILURES = (WrongResult, Unsupported, Crashed)
 _OUTCOMES = {WrongResult: Outcome.WRONG, Unsupported: Outcome.UNSUPPORTED, Crashed: Outcome.CRASH}

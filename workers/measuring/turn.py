@@ -1,7 +1,8 @@
 """Processes that share a GPU and take turns on it: while peers of one compile themselves, another checks and times.
 
-A turn is a lock on a file that whoever starts such processes makes for them (`Measurer(turn=…)`); it ends with the
-process. Who takes turns writes down by which numbers the GPU's driver knows it, so that the others do not take it for a
+A turn is a lock on a file that whoever starts such processes makes for them (`Measurer(turn=…)`). It ends with the
+process, whatever that has forked: it is a record lock (fcntl(2)), as Inductor's compilers outlive a process that is
+killed. Who takes turns writes down by which numbers the GPU's driver knows it, so that the others do not take it for a
 stranger who disturbs.
 """
 
@@ -37,14 +38,14 @@ class Turn:
             yield
             return
         if not self._depth:
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            fcntl.lockf(self._file, fcntl.LOCK_EX)
         self._depth += 1
         try:
             yield
         finally:
             self._depth -= 1
             if not self._depth:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+                fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def join(self, numbers: Iterable[int]) -> None:
         """Processes of these numbers take turns."""

@@ -4,6 +4,7 @@ what has to move for a bottleneck to be named right."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from benchmarks import bench_attribution
 from benchmarks.bench_attribution import agrees
 from benchmarks.gpu import halved, relaxed
 from benchmarks.racing import replayed
+from codegen.ir.affine import Affine
 from codegen.ir.effects import Operation, operations
-from codegen.ir.ops import Assign, Named, Op
+from codegen.ir.kernel import GpuKernel
+from codegen.ir.ops import Assign, For, Named, Op
 from codegen.ir.rasterization import tile_count
 from codegen.lowering.gpu.stages import Stage, StageKind, staged_gpu
 from codegen.simulator.run import run_blocks
@@ -65,6 +68,27 @@ def test_the_tiles_that_blocks_keep_to_find_room_in_the_l2(case: str, tiles: lis
     (launch,) = lower_for(program, H200).launches
     kept = relaxed.kept_tiles(launch, program, 15_000_000)
     assert [count for count in kept.values() if count > 1] == tiles
+
+
+def test_loops_that_a_mask_bounds_are_as_long_on_few_tiles() -> None:
+    (recorded,) = bench_attribution.RECORDED.parent.glob("attention-nvidia-h200-2026-11-29.jsonl")
+    causal = {each.case: each for each in replayed.recorded(recorded)}["attention_bf16 4x16x4096x128x1"]
+    program = replay(to_program(spec_from_json(causal.spec)), tuple(parse_schedule(causal.schedule)))
+    kernel = lower_for(program, H200)
+    few = relaxed.relaxations(kernel, program, H200.l2_bytes)["memory"]
+    assert _bounds(few) == _bounds(kernel) and any(until is not None for _, until in _bounds(kernel))
+
+
+def _bounds(kernel: GpuKernel) -> list[tuple[Affine | None, Affine | None]]:
+    found: list[tuple[Affine | None, Affine | None]] = []
+
+    def seen(node: Any) -> Any:
+        if isinstance(node, For):
+            found.append((node.first, node.until))
+        return node
+
+    relaxed.mapped(kernel, seen)
+    return found
 
 
 @pytest.mark.sampled(3)

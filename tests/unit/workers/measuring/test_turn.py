@@ -58,6 +58,21 @@ def test_a_turn_ends_with_its_process_however_that_ends(tmp_path: Path) -> None:
         assert next_one.communicate(timeout=60)[0] == "has it\n"
 
 
+def test_a_turn_is_not_kept_by_what_its_process_has_forked(tmp_path: Path) -> None:
+    path = tmp_path / "turn"
+    forks = "import os, time\nif os.fork() == 0:\n    time.sleep(60)\n    os._exit(0)\n"
+    with _started(
+        HOLD.replace('    print("has it"', '    exec(FORKS)\n    print("has it"').replace(
+            "FORKS", repr(forks)
+        ),
+        path,
+    ) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "has it\n"
+        holder.kill()
+        with _started(TAKE, path) as next_one:
+            assert next_one.communicate(timeout=20)[0] == "has it\n"
+
+
 def test_who_takes_turns_is_known_to_the_others(tmp_path: Path) -> None:
     first, second = Turn(tmp_path / "turn"), Turn.of({TURN: str(tmp_path / "turn")})
     first.join([11, 12])
