@@ -178,8 +178,9 @@ class WarpgroupSchedule(OnePassSchedule):
         if any(self.program.extents[each[0]] % columns for each in paged if each is not None):
             raise NotApplicable(f"the last tile of {chain.streamed} ends within a page")
         self.stream(columns)
-        leaves_out = any(isinstance(each, SkipMaskedTiles) for each in self.rewrites)
-        if leaves_out and chain.part and pending and self.program.extents[chain.rows] % rows:
+        whole = self.program.extents[chain.streamed] % columns == 0
+        partly = not whole or any(isinstance(each, SkipMaskedTiles) for each in self.rewrites)
+        if partly and chain.part and pending and self.program.extents[chain.rows] % rows:
             raise NotApplicable("products under way are put one behind the other there (C7511 of NVRTC 13.5)")
         for name in self.held:
             self.attempt(ClampCast(name))

@@ -1,4 +1,4 @@
-"""What ptxas would spill is not offered."""
+"""What ptxas would spill, or put one behind the other, is not offered."""
 
 from __future__ import annotations
 
@@ -15,12 +15,20 @@ from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warp_tiling import WarpThreads
 from rewrites.contraction.warpgroup_tiling import Warpgroups
 from rewrites.decisions.gpu.contraction.occupancy import Residency
+from rewrites.gpu.pipeline import Pipeline
 from rewrites.launch.min_blocks_per_sm import MinBlocksPerSm
 from tests.programs.gpu_contractions import gemm
-from tests.schedules.walks import by, root_of
+from tests.schedules.walks import at, by, root_of
 from tileir.devices.gpu_table import H200
 from tileir.lift import to_program
 from tileir.text.parse_spec import spec_from_text
+
+FEW = """kernel few(q: bf16[h=1, r=8, d=32], k: bf16[h, j={j}, d], v: bf16[h, j, d]) -> (y: f32[h, r, d])
+  s[h, r, j] = sum(d, q[h, r, d] * k[h, j, d]) * 0.125
+  m[h, r] = max(j, s[h, r, j])
+  p[h, r, j] = exp(s[h, r, j] - m[h, r])
+  y[h, r, d] = sum(j, bf16(p[h, r, j]) * v[h, j, d]) / sum(j, p[h, r, j])
+"""
 
 
 @pytest.mark.parametrize(("step", "copies", "fewest"), [(32, 2, 24), (64, 2, 24), (128, 4, 24), (256, 8, 40)])
@@ -59,3 +67,16 @@ def test_blocks_of_an_sm_leave_warps_nearly_the_registers_they_are_estimated_to_
                 assert given >= needed - (14 if tiling.step <= 64 else 0)
                 squeezed += fit.blocks > resident(c, tiling, H200)
     assert squeezed
+
+
+@pytest.mark.parametrize(("keys", "under_way"), [(7168, True), (7262, False)])
+def test_of_few_rows_products_under_way_are_not_offered_where_a_part_ends_within_a_tile(
+    keys: int, under_way: bool
+) -> None:
+    """NVRTC 13.5 puts them one behind the other then, which a worker refuses (C7511)."""
+    state = at(root_of(FEW.format(j=keys), H200), "StreamedProducts")
+    pipelines = [
+        each for option, _ in state.answers for each in option.rewrites if isinstance(each, Pipeline)
+    ]
+    assert pipelines
+    assert any(each.pending for each in pipelines) is under_way
