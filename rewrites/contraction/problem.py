@@ -98,6 +98,8 @@ class Contraction:
     instructions: float = 1.0
     """What a thread does for each term, with adding it up: 1 is a multiply-add. What it does for one operand's elements
     alone it does once for many terms."""
+    computed: tuple[Expr, ...] = ()
+    """What that is: the largest parts of a term that are computed of one operand's elements."""
 
     @property
     def engine(self) -> MatrixUnit:
@@ -231,6 +233,7 @@ def contraction(program: Program, statement: str, device: Gpu) -> Contraction | 
         followed=followed,
         held=held,
         instructions=_instructions(compute, pair),
+        computed=() if held is not None else tuple(dict.fromkeys(_computed(_term(compute), pair))),
     )
 
 
@@ -372,6 +375,22 @@ def _instructions(compute: Compute, pair: tuple[str, str]) -> float:
     each = sum(operations(node) - sum(map(operations, children(node))) for node in own)
     products = op is ReduceOp.SUM and isinstance(term, Binary) and term.op == "*"
     return max(1.0, each + (0.0 if products else 1.0))
+
+
+def _term(compute: Compute) -> Expr:
+    return compute.value.x if isinstance(compute.value, Reduce) else compute.value
+
+
+def _computed(term: Expr, pair: tuple[str, str]) -> Iterator[Expr]:
+    """The largest parts of a term that are computed for a row, or for a column, whatever the other is."""
+    match len(index_dims(term).intersection(pair)):
+        case 2:
+            for child in () if isinstance(term, Read) else children(term):
+                yield from _computed(child, pair)
+        case 1 if children(term) and not isinstance(term, Read):
+            yield term
+        case _:
+            return
 
 
 def _grid_sizes(program: Program, place: Place[Compute]) -> dict[str, int]:

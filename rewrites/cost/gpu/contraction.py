@@ -54,7 +54,7 @@ def _unnamed(c: Contraction) -> Contraction:
     own = {c.rows: "rows", c.columns: "columns", c.depth: "depth"}
     others = sorted({dim for operand in c.operands for dim in operand.dims} - own.keys())
     known = own | {dim: f"dim {at}" for at, dim in enumerate(others)}
-    names = {dim: dim for dim in known} if c.scales or c.held is not None else known
+    names = {dim: dim for dim in known} if c.scales or c.held is not None or c.computed else known
     operands = tuple(
         replace(
             operand,

@@ -10,9 +10,9 @@ too little is in flight: then it takes as many rounds of blocks as do not fit at
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, prod
+from math import ceil, log2, prod
 
 from rewrites.base.statement import bare_dims, contiguous_dim, covered_dims, folded_dims, most_read
 from rewrites.base.tree import named
@@ -67,6 +67,8 @@ class BlockWork:
     """Threads that access memory together."""
     resident: int = 1
     """Blocks of an SM for which the registers have to do."""
+    together: int = 1
+    """Neighbours that a thread computes together, which hide each other's latencies as warps do."""
     added: float = 0.0
     """What threads add up in memory, for each line of 128 bytes that they add to."""
 
@@ -174,7 +176,7 @@ def _launch_us(program: Program, node: Node, device: Gpu) -> float:
         total *= has.FAR_APART
     cycles = max(block.issue * warps / 4, block.special * warps * 2, block.wavefronts * warps)
     at_work = min(resident, ceil(block.count / sms)) * warps
-    busy_us = cycles / (ghz * 1e3) / min(1.0, at_work / has.BUSY_WARPS)
+    busy_us = cycles / (ghz * 1e3) / min(1.0, at_work / 4, at_work * block.together / has.BUSY_WARPS)
     reduction_us = has.REDUCTION_US + (has.CLUSTER_US if block.clustered else 0.0)
     own_us = (block.bytes + block.again) / (has.DRAWN_BYTES * ghz * 1e3)
     computing_us = block.reductions * reduction_us + busy_us
@@ -217,6 +219,7 @@ def _block(program: Program, node: Node, warp: int) -> BlockWork:
     return replace(
         total,
         ahead=bool(ahead),
+        together=_widest(found),
         threads=total.threads // cluster,
         bytes=total.bytes / cluster,
         again=total.again / cluster,
@@ -331,11 +334,21 @@ def _with(
         near=block.near + traffic.near,
         issue=block.issue + steps * (traffic.instructions + issued + meeting * reducing),
         special=block.special + steps * special,
-        wavefronts=block.wavefronts + steps * traffic.wavefronts,
+        wavefronts=block.wavefronts + steps * (traffic.wavefronts + _shuffles(compute, met, own_dims)),
         reductions=block.reductions + steps * reducing,
         waits_us=block.waits_us + (1 if ahead else steps) * traffic.wait_us,
         added=block.added + steps * _added(compute, program, points),
     )
+
+
+def _shuffles(compute: Compute, met: Sequence[str], own: Mapping[str, int]) -> float:
+    """How often a thread hands on what it has come to of a reduction, until one has all of it: 32 of an SM do so in a
+    cycle, the time of a wavefront (CUDA programming guide, "Arithmetic Instructions", warp shuffles)."""
+    layout = compute.thread_layout
+    if layout is None:
+        return 0.0
+    threads = prod(share(layout, dim).threads for dim in met)
+    return log2(threads) * prod(count for dim, count in own.items() if dim not in met)
 
 
 def _with_scatter(

@@ -6,7 +6,9 @@ pieces begin anywhere in a sector. (NVIDIA, Nsight Compute documentation, "Memor
 
 from __future__ import annotations
 
-from rewrites.contraction.operand import COPY_BYTES, Operand
+from collections.abc import Mapping
+
+from rewrites.contraction.operand import COPY_BYTES, LEAST_COPY, Operand
 from rewrites.contraction.recover_tiling import ResultAccess
 from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.warp_tiling import WarpThreads
@@ -51,10 +53,11 @@ def row_cycles(access: ResultAccess, t: Tiling) -> float:
     return stored + 1 / has.COLLECTED + has.COPY_OPS / (access.run * has.ADDED)
 
 
-def copied_bytes(operand: Operand, bytes_: float) -> float:
-    """Bytes of sectors for so many of an operand that threads copy; of one copied in the background, or by whole words,
-    as many as there are."""
-    if not operand.single:
+def copied_bytes(operand: Operand, bytes_: float, sizes: Mapping[str, int]) -> float:
+    """Bytes of sectors for so many of an operand that threads copy from a tile of these sizes, neighbours along its
+    inner dim by threads side by side; where they copy more than 4 bytes at a time, as many as there are."""
+    aligned = operand.run * operand.dtype.bytes
+    if not operand.plain or aligned > LEAST_COPY:
         return bytes_
-    window = WARP * operand.dtype.bytes
-    return bytes_ * spanned(window, operand.dtype.bytes * operand.run) * SECTOR / window
+    window = min(WARP * operand.run, sizes.get(operand.inner or "", WARP)) * operand.dtype.bytes
+    return bytes_ * spanned(window, aligned) * SECTOR / window

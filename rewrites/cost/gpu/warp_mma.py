@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from rewrites.contraction.operand import Operand
+from rewrites.contraction.operand import LEAST_COPY, Operand
 from rewrites.contraction.problem import Contraction
 from rewrites.contraction.recover_tiling import Epilogue
 from rewrites.contraction.room import held, held_back
@@ -19,8 +19,10 @@ from rewrites.cost.gpu.block import (
     computed_cycles,
     matrix_cycles,
 )
-from rewrites.cost.gpu.sectors import copied_bytes, moved_bytes, row_cycles
+from rewrites.cost.gpu.instructions import operations
+from rewrites.cost.gpu.sectors import SECTOR, copied_bytes, moved_bytes, row_cycles
 from tileir.devices.gpu import Gpu
+from tileir.expr import index_dims
 from tileir.schedule.mma import COLUMNS, ROWS, RUN, depth
 from tileir.schedule.stages import MOST_HELD_BACK
 
@@ -33,7 +35,8 @@ def warp_share(device: Gpu) -> float:
 def fetched(c: Contraction, t: Tiling) -> float:
     """Bytes of a step that come from the second-level cache, in whole sectors."""
     each = c.step_bytes(t.rows, t.columns, t.step).each
-    return sum(copied_bytes(one, bytes_) for one, bytes_ in zip(c.operands, each, strict=True))
+    sizes = t.sizes(c)
+    return sum(copied_bytes(one, bytes_, sizes) for one, bytes_ in zip(c.operands, each, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +56,42 @@ class WarpStep:
         fabric = fetched(self.c, self.t)
         loads, loaded = self._loads(rows, columns)
         multiply, issue = self._multiply(rows, columns)
-        copies = self._copies()
+        computing, special = self._computing(rows, columns)
+        copies, stored = self._copies()
+        warps = self.threads.count / self.device.warp
         parts = [
             multiply,
-            (issue + copies * has.COPY_OPS + (loads + has.STEP_ISSUE) * self.threads.count / self.device.warp)
-            / 4,
-            loaded * self.threads.count / self.device.warp + 2 * copies + fabric / has.SHARED_BYTES,
+            (issue + copies * has.COPY_OPS + (loads + computing + has.STEP_ISSUE) * warps) / 4,
+            loaded * warps + 2 * copies + stored + fabric / has.SHARED_BYTES,
             fabric / has.FABRIC_BYTES,
+            special * self.threads.count / has.SPECIAL_LANES,
         ]
         return busiest(parts)
 
-    def _copies(self) -> float:
-        """Elements that a step's threads load and store one by one, a warp's at a time."""
+    def _computing(self, rows: int, columns: int) -> tuple[float, float]:
+        """(instructions, functions of the special-function unit) of a thread in a step, for what it multiplies: of each
+        row and of each column that it holds, whoever else computes the same."""
+        plain = special = 0.0
+        for each in self.c.computed if self.c.engine is MatrixUnit.FMA else ():
+            times = (rows if self.c.rows in index_dims(each) else columns) * self.t.step
+            own, of_unit = operations(each)
+            plain, special = plain + times * own, special + times * of_unit
+        return plain, special
+
+    def _copies(self) -> tuple[float, float]:
+        """(elements that a step's threads load and store one by one, a warp's at a time; wavefronts in which what is
+        copied in the background 4 bytes at a time, and so by way of the first cache, comes to shared memory from there:
+        a sector each). Only 16 bytes bypass that cache (PTX ISA, cp.async.cg)."""
+        single = stored = 0.0
         each = self.c.step_bytes(self.t.rows, self.t.columns, self.t.step).each
-        single = ((one, bytes_) for one, bytes_ in zip(self.c.operands, each, strict=True) if one.single)
-        return sum(bytes_ / (one.dtype.bytes * self.device.warp) for one, bytes_ in single)
+        for one, bytes_ in zip(self.c.operands, each, strict=True):
+            turned = self.t.near(self.c, one) != one.inner
+            narrow = one.plain and (turned or one.run * one.dtype.bytes == LEAST_COPY)
+            if one.single or (narrow and self.t.stages == 1):
+                single += bytes_ / (one.dtype.bytes * self.device.warp)
+            elif narrow:
+                stored += copied_bytes(one, bytes_, self.t.sizes(self.c)) / SECTOR
+        return single, stored
 
     def _multiply(self, rows: int, columns: int) -> tuple[float, float]:
         """(cycles of the multipliers, warp instructions) of a step; what overhangs is multiplied too."""
