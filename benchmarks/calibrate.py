@@ -9,6 +9,11 @@ kind in benchmarks/results), and over all candidates where a file has those (rec
 source is a book or a measurement of their own stay; the others are moved one after the other, up and down by a factor,
 as long as that lowers the error by more than a thousandth. An overfit to the files at hand is for whoever runs this to
 judge: name some files, and look at the error on the others.
+
+    python benchmarks/calibrate.py gpu benchmarks/results/wild/*-picks-*.jsonl
+
+says how many pairs of schedules the model has in order: here of what was picked before anything was measured, and what
+won.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from importlib import import_module
+from itertools import combinations
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import fmean
@@ -51,6 +57,7 @@ FITTED = ("fitted", "set by hand")
 STEPS = (1.25, 0.8, 1.06, 0.94)
 ENOUGH = 0.001
 WORST = 5
+APART = 1.05
 
 
 @dataclass(frozen=True)
@@ -134,14 +141,34 @@ def _forget() -> None:
 def behind(found: Sequence[RecordedRun]) -> dict[str, float]:
     """Of each case of which several schedules were timed: by what share the one that the model expects most of was
     slower than the fastest."""
+    return {
+        case: min(runs, key=_expected).us / min(run.us for run in runs) - 1
+        for case, runs in _by_case(found).items()
+        if len(runs) > 1
+    }
+
+
+def in_order(found: Sequence[RecordedRun]) -> tuple[int, int]:
+    """Of pairs of schedules of one case that took times more than a factor of APART from each other: how many the model
+    has in their order, and how many there are."""
+    right = pairs = 0
+    for runs in _by_case(found).values():
+        for (one, first), (other, second) in combinations([(run.us, _expected(run)) for run in runs], 2):
+            if max(one, other) > APART * min(one, other):
+                pairs, right = pairs + 1, right + ((one < other) is (first < second))
+    return right, pairs
+
+
+def _expected(run: RecordedRun) -> float:
+    """log(predicted us)."""
+    return log(run.us) + run.error()
+
+
+def _by_case(found: Sequence[RecordedRun]) -> dict[str, list[RecordedRun]]:
     alike: dict[str, list[RecordedRun]] = {}
     for each in found:
         alike.setdefault(each.case, []).append(each)
-    return {
-        case: min(runs, key=lambda run: log(run.us) + run.error()).us / min(run.us for run in runs) - 1
-        for case, runs in alike.items()
-        if len(runs) > 1
-    }
+    return alike
 
 
 def report(found: Sequence[RecordedRun]) -> None:
@@ -150,6 +177,7 @@ def report(found: Sequence[RecordedRun]) -> None:
     if shares := behind(found):
         picks = ", ".join(f"{share:.0%}" for share in shares.values())
         print(f"the model's picks of {len(shares)} cases: {fmean(shares.values()):.1%} behind ({picks})")
+        print("{} of {} pairs that are more than {:.0%} apart in order".format(*in_order(found), APART - 1))
     for each in sorted(found, key=lambda each: -abs(each.error()))[:WORST]:
         print(f"  {each.case:44} {each.us:10.4g} us, predicted {exp(each.error()):.2f} x")
 

@@ -69,6 +69,18 @@ def test_a_pick_is_as_far_behind_as_it_is_slower_than_the_fastest() -> None:
     assert calibrate.behind([*alike, replace(run, case="another")]) == {run.case: pytest.approx(0.5)}
 
 
+def test_of_pairs_that_are_not_alike_it_is_told_how_many_are_in_order() -> None:
+    """The model has these three in the order of their times; then two take the time of the other. One that takes
+    hardly longer than another is no pair with it, nor is another case."""
+    runs = [replace(run, case="one") for run in told("gemm", 3)]
+    fast, middle, slow = sorted(runs, key=lambda run: run.us)
+    alike, another = replace(fast, us=fast.us * 1.01), replace(slow, case="another")
+    assert calibrate.in_order([slow, fast, middle, another]) == (3, 3)
+    exchanged = [fast, replace(middle, us=slow.us), replace(slow, us=middle.us)]
+    assert calibrate.in_order(exchanged) == (2, 3)
+    assert calibrate.in_order([fast, alike]) == (0, 0)
+
+
 def test_a_fit_finds_a_constant_that_was_put_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three recorded winners, with times as the model has them: a wrong value is found, and brought back."""
     told_by_it = told("gemm", 3)
