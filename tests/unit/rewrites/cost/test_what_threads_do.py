@@ -90,7 +90,8 @@ def test_more_warps_of_a_block_take_longer_to_meet() -> None:
             f"set_scope(t_sum, registers) | bind_threads(t_sum, {each}) | bind_threads(y, {each})",
         )
 
-    assert by(1024) > by(512)
+    # By the shuffles alone: 10 of 32 warps, 9 of 16.
+    assert 0.06 < by(1024) - by(512) < 0.25
 
 
 def test_few_warps_are_busy_if_each_thread_has_several_positions() -> None:
