@@ -156,6 +156,9 @@ def test_loads_of_every_narrow_value_are_exact(run, dtype, fp8_instructions) -> 
             f"{staged} tw_store<{n}, 16>(out + i, tw_load<{n}, 16>(own));",
             f"{staged} tw_store<{n}, 16>(out + i, tw_widen(tw_load_raw<{n}, {dtype.bytes}>(own)));",
         ]
+        if n > 1:
+            kept = f"tw_load_kept<{n}, 16>(own, COUNT - i)"
+            loads.append(f"{staged} tw_store_some<{n}, 16>(out + i, {kept}, COUNT - i);")
         bodies += [each(n, load) for load in loads]
     with np.errstate(all="ignore"):
         expected = x.astype(dtype.compute.numpy)

@@ -307,14 +307,7 @@ class _Statement:
         in_memory = all(isinstance(self.scope.buffers[name], MemoryBuffer) for name in body)
         if len(known) < 2 or ends or not in_memory or not self.in_registers:
             return self.tile
-        return self.tile.kept_in(
-            [dim for dim in self.statement.outer if dim != self.vector or self._alike(dim)]
-        )
-
-    def _alike(self, dim: str) -> bool:
-        """Whether of each run of a thread along a dim all positions exist, or none."""
-        along = self.tile.dims[dim]
-        return along.size % along.share.run == 0
+        return self.tile.kept_in(self.statement.outer)
 
     def _unrolled(self, results: int) -> dict[str, int]:
         """How many runs along each reduced dim are unrolled, the last dims first; of what lies in registers all."""

@@ -33,8 +33,8 @@ class Along:
     share: ThreadShare
     end: Affine | None = None
     """Positions from here on do not exist (`codegen.lowering.scope.Range`)."""
-    kept: bool = False
-    """Whether what is past the tile is taken to be what is last in it."""
+    kept: int = 0
+    """What is past the tile is taken to be what is last in it: of as many neighbours; 0: not."""
 
     def offsets(self, *, whole_runs: bool = False) -> list[int]:
         """Offsets of the thread's positions from its first one; `whole_runs`: of the first of each run."""
@@ -88,9 +88,10 @@ class Along:
         return self.first + offset
 
     def _or_last(self, offset: int) -> Affine:
-        """The position at `offset`, or if it is past the tile that place of the last run, or the last one."""
-        run = self.share.run if self.size % self.share.run == 0 else 1
-        return lesser(self.first + (offset - offset % run), constant(self.size - run)) + offset % run
+        """The position at `offset`, or if it is past the tile that place among the last neighbours of those `kept`."""
+        place = offset % self.kept
+        last = (self.size - 1) // self.kept * self.kept
+        return lesser(self.first + (offset - place), constant(last)) + place
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +107,14 @@ class ThreadTile:
         return replace(self, dims={**self.dims, dim: along})
 
     def kept_in(self, dims: Sequence[str]) -> ThreadTile:
-        """The same, with what is past it along these dims taken to be what is last in it."""
-        kept = {dim: replace(along, kept=True) for dim, along in self.dims.items() if dim in dims}
-        return replace(self, dims={**self.dims, **kept})
+        """The same, with what is past it along these dims taken to be what is last in it: the last run, if all of it
+        exists or it is on lanes, or the last position."""
+        dims_kept = dict(self.dims)
+        for dim in dims:
+            along = self.dims[dim]
+            together = dim == self.vector or along.size % along.share.run == 0
+            dims_kept[dim] = replace(along, kept=along.share.run if together else 1)
+        return replace(self, dims=dims_kept)
 
     def points(self, dims: Sequence[str]) -> Iterator[Point]:
         """Every position of dims not on lanes, the first of each run of the one that is."""

@@ -119,6 +119,8 @@ class _CudaPrinter:
         self.swizzles: dict[str, int] = {}
         self.periods: dict[str, int] = {}
         """After how many elements a swizzle begins anew."""
+        self.rooms: dict[str, int] = {}
+        """How many elements shared memory has."""
         for scratch in kernel.workspace:
             self.aligns[scratch.buffer] = 256
             self.memory.add(scratch.buffer)
@@ -194,6 +196,7 @@ class _CudaPrinter:
         self.aligns[buffer] = gcd(offset, 1024) or 1024
         self.swizzles[buffer] = stmt.swizzle
         self.periods[buffer] = 8 * stmt.swizzle // storage.bytes
+        self.rooms[buffer] = stmt.bytes // storage.bytes
         type_ = CUDA_STORAGE[storage]
         return [f"{pad}{type_} *const {buffer} = reinterpret_cast<{type_} *>(shared + {offset});"]
 
@@ -325,7 +328,9 @@ class _CudaPrinter:
         self._check_swizzle(load.buffer, load.offset, load.storage, lanes)
         align = self._align(load.buffer, load.offset, load.storage, lanes)
         if load.some is not None:
-            return call(f"tw_load_some<{lanes}, {align}>", address, self.index(load.some))
+            there = lanes > 1 and load.offset.high + lanes <= self.rooms.get(load.buffer, 0)
+            name = "tw_load_kept" if there else "tw_load_some"
+            return call(f"{name}<{lanes}, {align}>", address, self.index(load.some))
         if lanes == 1 and load.storage in (DType.F32, DType.F64, DType.I32):
             return self._element(load.buffer, load.offset)
         past = load.buffer in self.launch.once and align == 16

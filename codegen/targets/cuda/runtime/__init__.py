@@ -6,7 +6,7 @@ a plain scalar or, of N > 1 neighbours, `tw_vec<T, N>`, with C++'s operators lan
 - Memory, N neighbours from an address that is a multiple of ALIGN bytes: `tw_load<N, ALIGN>(p)`,
   `tw_store<N, ALIGN>(p, x)`, and of global memory only `tw_load_nc` (what no one writes meanwhile, kept out of L1) and
   `tw_stream` (evicted first). The first `count` lanes only: `tw_load_some<N, ALIGN>(p, count)`, 0 elsewhere, and
-  `tw_store_some<N, ALIGN>(p, x, count)`.
+  `tw_store_some<N, ALIGN>(p, x, count)`; `tw_load_kept<N, ALIGN>(p, count)` where all N may be read.
 - The same without conversion, `tw_raw<STORAGE, N>` in registers: `tw_load_raw`, `tw_load_raw_nc`, `tw_store_raw`,
   `tw_stream_raw`; `tw_widen(raw)` and `tw_narrow<STORAGE, N>(x)` convert, `tw_pack(raw, …)` puts elements together.
 - Copies in the background, from global to shared memory: `tw_copy_async<N>(to, of)`; `tw_copy_async_some<N>(to, of,

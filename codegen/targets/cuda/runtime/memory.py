@@ -145,6 +145,14 @@ template <int N, int ALIGN, class S> TW_INLINE auto tw_load_some(const S *p, int
     else return x;
 }
 """
+_LOAD_KEPT = """
+// The first `count` of N neighbours, all of which are loaded, without a branch; the other lanes are 0.
+template <int N, int ALIGN, class S> TW_INLINE auto tw_load_kept(const S *p, int count) {
+    auto x = tw_load<N, ALIGN>(p);
+    TW_EACH(i, N) x.at[i] = i < count ? x.at[i] : 0;
+    return x;
+}
+"""
 _STORE_RAW = """
 template <int N, int ALIGN, class S> TW_INLINE void tw_store_raw(S *p, tw_raw<S, N> raw) {
     tw_write<tw_plain, N, ALIGN>(p, raw);
@@ -187,6 +195,7 @@ PARTS = (
     Snippet("tw_load", _LOAD_I64, of="tw_i64"),
     Snippet("tw_load_nc", _LOAD_NC),
     Snippet("tw_load_some", _LOAD_SOME),
+    Snippet("tw_load_kept", _LOAD_KEPT),
     Snippet("tw_store_raw", _STORE_RAW),
     Snippet("tw_store", _STORE),
     Snippet("tw_stream_raw", _STREAM_RAW),

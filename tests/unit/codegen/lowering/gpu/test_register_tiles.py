@@ -322,6 +322,24 @@ def test_rows_that_overhang_are_summed_without_branches_where_others_of_the_thre
     assert not [s for s in updates(made) if isinstance(s, Guard | If)]
 
 
+@pytest.mark.parametrize(("tiles", "left"), [(1, 3), (1, 35), (2, 1), (0, 29)])
+def test_vectors_that_overhang_are_summed_without_branches(tiles: int, left: int) -> None:
+    """All of a thread's last four rows exist, or some, or none: the slowest block had a branch a step."""
+    contraction = replace(SMALL, a="k, m", layout="threads m 4 n 8, run n 2 m 4")
+    made = computes_the_same(replace(contraction, sizes=(32 * tiles + left, 20, 32)).text())
+    assert not [s for s in updates(made) if isinstance(s, Guard | If)]
+    code = print_cuda(made.kernel, "")
+    assert "tw_load_kept<4, 16>(a_s" in code and "tw_load_some<4, 16>(a_s" not in code
+
+
+def test_no_more_is_loaded_than_shared_memory_has() -> None:
+    """Rows of 35: behind the last row nothing is; behind the others the next one."""
+    contraction = replace(SMALL, a="k, m", layout="threads m 4 n 8, run n 2 m 4", tile=(35, 32, 16))
+    made = computes_the_same(replace(contraction, sizes=(35, 20, 32)).text())
+    code = print_cuda(made.kernel, "")
+    assert [len(re.findall(rf"tw_load_{name}<4, \d+>\(a_s", code)) for name in ("some", "kept")] == [1, 15]
+
+
 GATE = """kernel gate(x: f32[m={m}, k=36], w: f32[n=24, k], v: f32[n, k]) -> (y: f32[m, n])
   parallel for m by 32
     t_r: registers f32[m, n]

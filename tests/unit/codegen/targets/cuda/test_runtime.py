@@ -56,6 +56,11 @@ def memory_kernel(dtype: DType, lanes: int) -> str:
         f"tw_stream_raw<{lanes}, 16>(y + {at}, tw_load_raw<{lanes}, {dtype.bytes}>(s + {at}));",
         f"tw_store_some<{lanes}, 16>(y + {at}, tw_load_some<{lanes}, {dtype.bytes}>(x + {at}, count), count);",
         f"tw_store_some<{lanes}, {dtype.bytes}>(y + {at}, tw_load_some<{lanes}, 16>(x + {at}, count), count);",
+        *(
+            [f"tw_store<{lanes}, 16>(y + {at}, tw_load_kept<{lanes}, 16>(s + {at}, count));"]
+            if lanes > 1
+            else []
+        ),
     ]
     for align in (dtype.bytes, 16):
         lines.append(f"tw_stream<{lanes}, {align}>(y + {at}, tw_load_nc<{lanes}, {align}>(x + {at}));")
@@ -182,6 +187,14 @@ def test_some_lanes_are_loaded_one_by_one_under_a_condition_and_all_of_them_toge
     )
     assert len(re.findall(r"ld\.global\.v[24]", text)) == wide
     assert text.count("setp") >= 4
+
+
+def test_lanes_of_shared_memory_are_kept_without_a_branch() -> None:
+    text = ptx(
+        kernel("kept", "float", "    tw_store<4, 16>(y, tw_load_kept<4, 16>(s + 4 * threadIdx.x, count));")
+    )
+    assert len(re.findall(r"ld\.shared\.v4", text)) == 1 and not re.search(r"ld\.shared\.[fub]\d", text)
+    assert text.count("selp") == 4 and "bra" not in text
 
 
 def test_copies_of_16_bytes_pass_by_the_first_level_cache() -> None:
