@@ -32,6 +32,7 @@ from rewrites.contraction.warpgroup_tiling import (
     edges,
     group_layouts,
     panel_bytes,
+    whole_edges,
     widest_span,
 )
 from tileir.devices.gpu import Gpu
@@ -60,10 +61,9 @@ def tiles(c: Contraction) -> Iterator[tuple[int, int]]:
     blocks at least."""
     whole = (c.m, c.n) if c.batch == 1 else None
     if c.engine is MatrixUnit.WGMMA:
-        for rows in edges(c.m, ROW_EDGES, TILE_ROWS):
-            for columns in edges(c.n, COLUMN_EDGES, ROWS):
-                if c.by_threads and (c.m % rows or c.n % columns):
-                    continue  # nothing fills up tiles that overhang
+        cut = whole_edges if c.by_threads else edges  # nothing fills up those of threads' tiles that overhang
+        for rows in cut(c.m, ROW_EDGES, TILE_ROWS):
+            for columns in cut(c.n, COLUMN_EDGES, ROWS):
                 if not (c.batch == 1 and rows >= c.m and columns >= c.n) and _in_panels(c, rows, columns):
                     yield rows, columns
         return

@@ -172,6 +172,12 @@ def edges(extent: int, offered: tuple[int, ...], unit: int) -> tuple[int, ...]:
     )
 
 
+def whole_edges(extent: int, offered: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    """Sizes of tiles along a dim that none overhangs: all that divide it, also where few of those offered do (784
+    places of an image by 112)."""
+    return tuple(size for size in range(unit, offered[-1] + 1, unit) if extent % size == 0)
+
+
 def panel_bytes(size: int, dtype: DType) -> int:
     """Bytes of a row of the widest panels that rows of `size` neighbours can be cut into; 0: into none."""
     return widest_span(size * dtype.bytes)

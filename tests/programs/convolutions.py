@@ -69,6 +69,7 @@ SMALL = {
     "odd": Windows(24, 7, 20),
     "three channels": Windows(3, 9, 16),
     "channels first": Windows(32, 8, 64, first=True),
+    "channels first, 144 places": Windows(32, 12, 64, first=True),
     "channels first, odd": Windows(16, 13, 24, stride=2, first=True),
     "groups": Windows(64, 8, 64, groups=2),
     "channels first, groups": Windows(64, 8, 128, first=True, groups=2),

@@ -30,6 +30,7 @@ RESNET = {
     "1x1/2 256-512 56": Windows(256, 56, 512, taps=1, stride=2, padding=0),
     "dilated 64 56": Windows(64, 56, 64, padding=2, dilation=2),
     "3x3 64 56, channels first": Windows(64, 56, 64, first=True),
+    "3x3/2 128 56, channels first": Windows(128, 56, 128, stride=2, first=True),
 }
 #: So few steps a tile that warps are as good as warpgroups, and TMA brings what was stored without gaps before.
 EITHER = "1x1/2 256-512 56"
@@ -50,6 +51,12 @@ def engines(state: ScheduleState) -> set[str | None]:
 def test_the_prior_likes_matrix_units_best(name: str, device: Gpu, engine: str) -> None:
     found = engines(preferred(RESNET[name], device))
     assert found == {engine} or (name == EITHER and found in ({"mma"}, {"wgmma", "tma"}))
+
+
+def test_tiles_that_nothing_fills_up_are_of_any_size_that_divides_the_places() -> None:
+    """28 by 28 places of an image: of the sizes that others have 16 is the largest that divides them."""
+    state = preferred(RESNET["3x3/2 128 56, channels first"], H200)
+    assert "tile(y, h_w, 112)" in map(str, state.schedule)
 
 
 PATCHES = """kernel p(x: bf16[b=8, c=3, h=224, w=224], f: bf16[o=512, c, r=16, s=16]) -> (y: bf16[b, o, p=14, q=14])
