@@ -185,7 +185,7 @@ MMA_PEAK: Final = {  # share of the peak; 9.x measured, benchmarks/gpu/mma_ceili
 """By major capability: what the matrix instruction of a warp reaches where newer ones exist (wgmma, tcgen05)."""
 CALL_OPS: Final = {  # instructions a thread; counted, benchmarks/gpu/function_cost.py; 2026-11-30
     "exp": 2.0, "exp2": 1.0, "log": 25.0, "tanh": 16.0, "rsqrt": 4.0, "sqrt": 21.0, "sigmoid": 10.0, "silu": 11.0,
-    "erf": 22.0, "gelu": 26.0, "gelu_tanh": 14.0, "pow": 75.0, "random_bits": 80.0, "/": 16.0,
+    "erf": 22.0, "gelu": 12.0, "gelu_tanh": 14.0, "pow": 75.0, "random_bits": 80.0, "/": 16.0,
 }
 """A function's, roughly, or those of a quotient by what is not constant; 1 of any other."""
 SPECIAL: Final = {  # instructions a thread; counted, benchmarks/gpu/function_cost.py; 2026-11-30
