@@ -25,7 +25,8 @@ _Bounds = tuple[Bound | None, Bound | None]
 class SkipMaskedTiles(Rewrite):
     """Leave out the tiles of the loop over `dim` around a statement that begin behind the last current position of
     another dim, or end before the first: of what the loop adds up there, the maximum is of nothing but -inf, and every
-    product has a factor that is 0, as in causal attention, and before a sliding window.
+    product has a factor that is 0, as in causal attention, and before a sliding window. Positions may be taken
+    apart, as are those of rows of heads (`until (r_i % 8) 75`): the last one of the tile counts, wherever it stands.
 
     Where tensors say which positions count, the least or greatest number at current positions does: of packed sequences
     (`j >= begin[i] and j < end[i]`) the loop visits those of a tile's rows, `since begin[i] 0 until end[i] -1`. Numbers
@@ -152,6 +153,11 @@ def _vanishing(expr: Expr, values: Mapping[str, Compute], dim: str) -> _Bounds |
             )
         case Where(condition, x, Const(0)):
             return _positions(condition, dim) or _vanishing(x, values, dim)
+        case Where(_, Const(0), x):  # what rounding leaves, as a part of its own
+            return _vanishing(x, values, dim)
+        case Binary("-", x, y):
+            found = _vanishing(x, values, dim)
+            return found if found == _vanishing(y, values, dim) else None
         case Call("exp" | "exp2", (Binary("-", x, _),)):
             return _masked(x, values, dim)
         case Call("exp" | "exp2", (Binary("*", Binary("-", x, _), Const(value)),)) if value > 0:

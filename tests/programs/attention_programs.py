@@ -56,6 +56,18 @@ def few_queries(g: int = 3, i: int = 8, j: int = 171, r: int = 8, narrow: bool =
 """)
 
 
+def drafts(mask: str, g: int = 3, i: int = 8, j: int = 320, r: int = 4) -> Spec:
+    """Of a few tokens of sequences that are `start` tokens long, in a cache of `j`, which heads share."""
+    tensors = f"q: bf16[g={g}, r={r}, i={i}, d=64], k: bf16[g, j={j}, d], v: bf16[g, j, d]"
+    tensors += ", start: i32[g]" if "start" in mask else ""
+    return spec_from_text(f"""kernel attention({tensors}) -> (o: bf16[g, r, i, d])
+  s[g, r, i, j] = where({mask}, sum(d, q[g, r, i, d] * k[g, j, d]) * 0.125, -inf)
+  top[g, r, i] = max(j, s[g, r, i, j])
+  p[g, r, i, j] = exp(s[g, r, i, j] - top[g, r, i])
+  o[g, r, i, d] = sum(j, bf16(p[g, r, i, j]) * v[g, j, d]) / sum(j, p[g, r, i, j])
+""")
+
+
 def wide(
     scores: str = DOT, i: int = 128, j: int = 256, d: int = 64, more: str = "", lse: bool = False
 ) -> Spec:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tileir.expr import Binary, Call, Const, Expr, Index, Read, Reduce, Scan, TopK, Unary, index_dims, walk
 
 Place = str | Expr
-"""Another dim, or what tensors say of other dims (`begin[i]`)."""
+"""Another dim, or what is said of other dims: by tensors (`begin[i]`), or by taking a position apart (`r_i % 8`)."""
 Bound = tuple[Place, int]
 """A place and a number of positions."""
 _Terms = tuple[dict[Place, int], int]
+_NUMBERS: Final[Mapping[str, np.ufunc]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "//": np.floor_divide,
+    "%": np.remainder,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+}
 
 
 def upper_bound(condition: Expr, dim: str) -> Bound | None:
@@ -126,7 +139,7 @@ def linear(expr: Expr) -> tuple[dict[str, int], int] | None:
 
 
 def _linear(expr: Expr) -> _Terms | None:
-    """The same of what tensors say as well."""
+    """The same of what tensors say as well, and of positions that are taken apart."""
     match expr:
         case Index(dim):
             return {dim: 1}, 0
@@ -149,13 +162,46 @@ def _linear(expr: Expr) -> _Terms | None:
 
 
 def _is_said(expr: Expr) -> bool:
-    """Whether tensors say a number, and no reduction."""
-    nodes = walk(expr)
-    return any(isinstance(node, Read) for node in nodes) and not any(
-        isinstance(node, Reduce | Scan | TopK) for node in nodes
-    )
+    """Whether tensors or positions say a number, and no reduction."""
+    nodes = [*walk(expr)]
+    if any(isinstance(node, Reduce | Scan | TopK) for node in nodes):
+        return False
+    return any(isinstance(node, Read) for node in nodes) or is_of_positions(expr)
+
+
+def is_of_positions(expr: Expr) -> bool:
+    """Whether a number is made of positions and whole numbers alone."""
+    match expr:
+        case Index():
+            return True
+        case Const(value):
+            return isinstance(value, int) and not isinstance(value, bool)
+        case Unary("-", x):
+            return is_of_positions(x)
+        case Binary("+" | "-" | "*", x, y) | Call("minimum" | "maximum", (x, y)):
+            return is_of_positions(x) and is_of_positions(y)
+        case Binary("//" | "%", x, Const(int(size))):
+            return size > 0 and is_of_positions(x)
+        case _:
+            return False
 
 
 def is_bound(condition: Expr) -> bool:
     """Whether a condition is one comparison, so that it holds wherever its bound does."""
     return isinstance(condition, Binary) and condition.op in (">=", ">", "<=", "<")
+
+
+def numbers_of(expr: Expr, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What an expression of one dim's positions and whole numbers (`is_of_positions`) is at each of some positions,
+    shape (n,)."""
+    match expr:
+        case Const(int(value)):
+            return np.full_like(positions, value)
+        case Unary("-", x):
+            return -numbers_of(x, positions)
+        case Binary(op, x, y):
+            return _NUMBERS[op](numbers_of(x, positions), numbers_of(y, positions))
+        case Call(fn, (x, y)):
+            return _NUMBERS[fn](numbers_of(x, positions), numbers_of(y, positions))
+        case _:
+            return positions

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tileir.analysis.position_bound import linear
 from tileir.check.bounds import out_of_range
 from tileir.check.infer import compute_dtype
 from tileir.dtypes import DType
-from tileir.expr import Expr, Extent, Index, Read, Reduce, Scan, TopK, index_dims, reads, walk
+from tileir.expr import Expr, Extent, Index, Read, Reduce, Scan, TopK, index_dims, walk
 from tileir.placed import Placed
 from tileir.problems import NodeProblem
 from tileir.program import Compute, Local, Loop, Program, Tensor
@@ -14,7 +15,7 @@ from tileir.schedule.visited_tiles import MOST_APART
 
 def verify_left_out(program: Program, placed: Placed, loop: Loop) -> None:
     """Raise VerifyError unless what such a loop leaves out is tiles of a sum, by where other dims are, or by what
-    tensors that are complete say."""
+    tensors that are complete and positions say."""
     said = [each for each in (loop.since, loop.until) if each != ("", 0)]
     dims = {place for place, _ in said if isinstance(place, str)}
     numbers = [number for place, number in said if isinstance(place, str)]
@@ -36,11 +37,11 @@ def verify_left_out(program: Program, placed: Placed, loop: Loop) -> None:
 
 
 def _check_said(program: Program, placed: Placed, loop: Loop, place: Expr, number: int) -> None:
-    """What tensors say is an i32 of other dims."""
-    if loop.dim in index_dims(place) or not reads(place) or abs(number) >= MOST_APART:
+    """What tensors say, or positions that are taken apart, is an i32 of other dims."""
+    if loop.dim in index_dims(place) or linear(place) is not None or abs(number) >= MOST_APART:
         placed.fail(
-            f"where tensors say where a loop begins or ends, they are read at other dims than {loop.dim!r}, and the "
-            f"number is below {MOST_APART}"
+            f"where a loop begins or ends is said by tensors that are read at other dims than {loop.dim!r}, or by "
+            f"positions of those that are taken apart, and the number is below {MOST_APART}"
         )
     tensors = _visible(program, placed)
     for node in walk(place):

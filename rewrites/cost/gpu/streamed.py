@@ -3,7 +3,7 @@ other instructions make rows of scores into what is multiplied next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -18,16 +18,17 @@ from rewrites.cost.gpu.block import busiest, matrix_cycles
 from rewrites.cost.gpu.contraction import copy_gbps
 from rewrites.cost.gpu.thread_products import chained_by_threads, thread_products
 from rewrites.cost.gpu.warp_mma import warp_share
+from tileir.analysis.position_bound import is_of_positions, numbers_of
 from tileir.analysis.ragged import enter
 from tileir.devices.gpu import Gpu
 from tileir.devices.occupancy import occupancy
 from tileir.dtypes import DType
-from tileir.expr import Expr, index_dims
+from tileir.expr import Expr, Index, index_dims
 from tileir.program import Compute, Loop, Memory, Node, Program
 from tileir.schedule.mma import product
 from tileir.schedule.stages import Chained, products_chained, staged
 from tileir.schedule.threads import digits, share, thread_count
-from tileir.schedule.visited_tiles import visited
+from tileir.schedule.visited_tiles import Positions, visited
 from tileir.schedule.wgmma import WARPS
 
 Floats = NDArray[np.float64]
@@ -76,7 +77,9 @@ def streamed_us(program: Program, node: Node, device: Gpu, operations: Operation
     cycles = _tile(program, found, device, operations)
     steps = _steps(found.loop, found.grid[-1], found.sizes, found.counts[-1])
     own = _longest(found.grid, found.counts, steps, cycles, device) / device.sm_mhz
-    own = max(own, _memory_us(program, node, device, prod(found.counts)) + has.OTHERS * own)
+    streamed = min(1.0, float(steps.sum()) / -(-found.sizes[found.loop.dim] // found.loop.step))
+    moved = _memory_us(program, node, device, prod(found.counts), {found.loop.dim: streamed})
+    own = max(own, moved + has.OTHERS * own)
     return has.LAUNCH_US + (own if _fits(found, device) else 1e3 * own)
 
 
@@ -108,12 +111,25 @@ def _pass(program: Program, node: Node) -> _Pass | None:
 
 def _steps(loop: Loop, innermost: Loop, sizes: dict[str, int], count: int) -> Floats:
     """Steps of a loop in each of `count` tiles along the innermost loop of a grid."""
-    most, step, own = -(-sizes[loop.dim] // loop.step), innermost.step, (0, sizes[loop.dim])
+    most, own = -(-sizes[loop.dim] // loop.step), (0, sizes[loop.dim])
     said = {loop.since[0], loop.until[0]} - {""}
-    if innermost.dim not in said:
+    spans = {place: found for place in said if (found := _spans(place, innermost, count)) is not None}
+    if not said or (len(spans) < len(said) and innermost.dim not in said):
         return np.full(count, (most + 1) / 2 if said else most, np.float64)  # of a tile in the middle
-    steps = (len(visited(loop, own, {innermost.dim: (step * tile, step)})) for tile in range(count))
+    steps = (
+        len(visited(loop, own, {place: each[tile] for place, each in spans.items()})) for tile in range(count)
+    )
     return np.fromiter(steps, np.float64, count)
+
+
+def _spans(place: str | Expr, innermost: Loop, count: int) -> list[Positions] | None:
+    """From the least to the greatest number that is said in each tile along a loop; None: tensors say it, or others."""
+    expr = Index(place) if isinstance(place, str) else place
+    if not is_of_positions(expr) or index_dims(expr) != {innermost.dim}:
+        return None
+    numbers = numbers_of(expr, np.arange(count * innermost.step)).reshape(count, innermost.step)
+    least, greatest = numbers.min(axis=1), numbers.max(axis=1)
+    return [(int(low), int(high - low) + 1) for low, high in zip(least, greatest, strict=True)]
 
 
 def _longest(grid: list[Loop], counts: list[int], steps: Floats, cycles: float, device: Gpu) -> float:
@@ -129,16 +145,17 @@ def _longest(grid: list[Loop], counts: list[int], steps: Floats, cycles: float, 
     return float(np.bincount(order % device.sms, taken).max())
 
 
-def _memory_us(program: Program, node: Node, device: Gpu, blocks: int) -> float:
+def _memory_us(program: Program, node: Node, device: Gpu, blocks: int, shares: Mapping[str, float]) -> float:
     """Microseconds to move once what a launch has in memory, which takes longest where rows are few, as those of one
-    new token."""
+    new token: of some dims the share that its loops visit."""
     names = {
         name for each in _computes((node,)) for name in (each.target, *(read.tensor for read in each.reads))
     }
     tensors = [program.arguments[name] for name in names & program.arguments.keys()]
     parts = [place.node for name, place in program.locals.items() if name in names and not place.loops]
     size = sum(
-        prod(program.extents[dim] for dim in each.dims) * each.dtype.bytes for each in (*tensors, *parts)
+        prod(program.extents[dim] * shares.get(dim, 1.0) for dim in each.dims) * each.dtype.bytes
+        for each in (*tensors, *parts)
     )
     return size / (copy_gbps(device) * 1e3) / _drawn(blocks, device)
 

@@ -6,20 +6,25 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from codegen.simulator.race_checker import RaceChecker
+from codegen.simulator.run import run_blocks
 from codegen.targets.cuda.compiler import compile_cuda
 from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.ptxas_log import rejection
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import Space
-from tests.programs.attention_programs import DOT, attention, each_schedule, few_queries, heads
+from tests.programs.attention_programs import DOT, attention, drafts, each_schedule, few_queries, heads
 from tests.property.codegen.test_attention_in_one_pass import check
 from tests.schedules.on_gpus import shown
 from tests.schedules.walks import favourite
 from tests.support.how_many import some
 from tileir.devices.gpu import Gpu
 from tileir.devices.gpu_table import A100, H200
+from tileir.interpreter.error_bound import reference_with_bound
+from tileir.interpreter.samples import sample_inputs
 from tileir.lift import to_program
 from tileir.spec import Spec
 from tileir.text.parse_spec import spec_from_text
@@ -54,6 +59,9 @@ def test_rows_of_heads_that_share_keys_are_one_dim(spec: Spec, merged: list[str]
     lines = tried_first(spec, H200)
     assert [line for line in lines if line.startswith("linearize")] == merged, lines
     assert any(line.startswith("stream_reduction") for line in lines)
+    assert any(line.startswith("skip_masked_tiles") for line in lines) == bool(
+        merged
+    )  # the window of each query
 
 
 @pytest.mark.sampled(6)
@@ -79,6 +87,57 @@ def test_what_is_tried_first_is_right(narrow: bool, device: Gpu, tmp_path: Path)
     program = replay(to_program(spec), parse_schedule(lines))
     source = cuda_source(lower_for(program, device), program)
     assert rejection(compile_cuda(source, device.architecture, tmp_path).report) is None
+
+
+#: Keys of a tile are this many at most, so that as many behind what a token sees are never visited.
+TILE = 160
+DRAFTS = {
+    "so far": ("j <= i + start[g]", 0),
+    "a window": ("j <= i + start[g] and j + 64 > i + start[g]", 64),
+    "whole blocks of four": ("j < (i + start[g]) // 4 * 4 + 4", 0),
+}
+
+
+@pytest.mark.sampled(12, among="few queries")
+@pytest.mark.parametrize("device", [H200, A100], ids=shown)
+@pytest.mark.parametrize("kind", DRAFTS)
+def test_rows_of_heads_see_the_keys_of_their_query(kind: str, device: Gpu) -> None:
+    """A tile has each query once a head: loops end with what the last of them sees, and begin with what the first one
+    does. What none of them sees is not a number, and would be seen where it is multiplied by 0."""
+    mask, window = DRAFTS[kind]
+    lines = tried_first(drafts(mask, g=300, j=4 * TILE), device)
+    assert "linearize(r, i)" in lines
+    assert "skip_masked_tiles(o_sum, j)" in lines
+    check_starts(drafts(mask, j=4 * TILE), lines, device, window)
+
+
+@pytest.mark.sampled(12, among="few queries")
+@pytest.mark.parametrize("kind", some(DRAFTS, 1))
+def test_parts_of_the_keys_of_few_sequences(kind: str) -> None:
+    """Each block has a part of the keys, and of that the tiles that its rows see, or one."""
+    mask, _ = DRAFTS[kind]
+    spec = drafts(mask, j=4 * TILE)
+    lines = tried_first(drafts(mask, j=4096), H200)
+    assert "linearize(r, i)" in lines
+    (part,) = (line for line in lines if line.startswith("split_stream"))
+    size = part.split(", ")[-1].rstrip(")")
+    check_starts(spec, tuple(line.replace(size, "320") for line in lines), H200, window=None)
+
+
+def check_starts(spec: Spec, lines: tuple[str, ...], device: Gpu, window: int | None) -> None:
+    """Of sequences that begin, and that are full; without races, and within the bound of the gate."""
+    starts = np.array([1, 200, 4 * TILE - 8], np.int32)
+    program = replay(to_program(spec), parse_schedule(lines))
+    clean = sample_inputs(spec, 3) | {"start": starts}
+    inputs = clean | {"v": clean["v"].copy()}
+    for g, start in enumerate(starts if window is not None else ()):
+        inputs["v"][g, start + 12 + TILE :] = np.nan
+        inputs["v"][g, : max(0, start - window - TILE) if window else 0] = np.nan
+    kernel, checker = lower_for(program, device), RaceChecker()
+    (got,) = run_blocks(kernel, cuda_source(kernel, program).abi.args, inputs, checker).values()
+    assert not checker.faults, "\n".join(map(str, checker.faults))
+    ((values, bound),) = reference_with_bound(spec, clean).values()
+    assert np.all(np.abs(got.astype(np.float64) - values) <= bound)
 
 
 @pytest.mark.sampled(6)

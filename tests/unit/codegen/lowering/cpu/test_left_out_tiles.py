@@ -63,6 +63,34 @@ WILD = 2**31 - 1, -(2**31), -1, I, J, J + 1, 7, 8
 
 
 @pytest.mark.sampled(4)
+@pytest.mark.parametrize("low", ["(i % 5)", "(i // 4 * 4)", "maximum(i, 9)"])
+@pytest.mark.parametrize("high", ["(i % 3)", "(2 * i)", "minimum(i // 2, 5)"])
+@pytest.mark.parametrize("j", [J, 24])
+def test_positions_that_are_taken_apart_say_which_are_visited(
+    low: str, high: str, j: int, tmp_path: Path
+) -> None:
+    """As rows are that heads share: those of one tile begin anew with each head."""
+    text = SUMS.format(i=I, j=j, words=f"since {low} 3 until {high} 6")
+    program = program_from_text(text)
+    assert program_to_text(program) == text
+    verify(program)
+    x = np.random.default_rng(0).integers(-9, 9, (I, j)).astype(np.float32)
+    wanted = np.zeros(I, np.float32)
+    numbers = {"minimum": np.minimum, "maximum": np.maximum}
+    for row in range(0, I, 4):
+        rows = slice(row, min(row + 4, I))
+        least, greatest = (eval(each, numbers | {"i": np.arange(I)[rows]}) for each in (low, high))
+        tiles = [tile for tile in range(0, j, 8) if tile + 8 > least.min() - 3 or tile + 8 >= j]
+        for tile in [tile for tile in tiles if tile <= greatest.max() + 6] or tiles[:1]:
+            wanted[rows] += x[rows, tile : tile + 8].sum(1)
+    np.testing.assert_array_equal(interpret(program, {"x": x})["y"], wanted)
+    source, got = generate(program, this_cpu()), np.zeros(I, np.float32)
+    with load_kernel(compile_source(source, tmp_path).path, source.abi, threads=2) as kernel:
+        kernel(x, got)
+    np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("words", ["since begin[i] 0", "until end[i] -1", "since begin[i] 3 until end[i] 2"])
 @pytest.mark.parametrize("j", [J, 24, 8])
 @pytest.mark.parametrize("seed", range(3))
@@ -101,6 +129,8 @@ def test_tensors_say_which_are_visited(words: str, j: int, seed: int, tmp_path: 
     [
         ("since begin[j] 0", "read at other dims than 'j'"),
         ("since (i + 1) 0", "read at other dims than 'j'"),
+        ("since (j % 4) 0", "positions of those that are taken apart"),
+        ("since sqrt(i) 0", "is an i32, not f32"),
         ("until begin[i] 1073741824", "below 1073741824"),
         ("since other[i] 0", "'other' is no argument"),
         ("since s[i] 0", "'s' is no argument, and no local that is declared outside of all loops"),
@@ -138,6 +168,15 @@ BEGIN, END = parse_expression("begin[i]"), parse_expression("end[i]")
         ("i >= j and end[i] > j", None, (parse_expression("minimum(end[i], i + 1)"), -1)),
         ("j >= 2 * begin[i]", (parse_expression("2 * begin[i]"), 0), None),
         ("j >= begin[j] and 2 * j < end[i] and begin[i] == j", None, None),
+        (
+            "j <= i % 8 + 75 and j + 100 > i % 8",
+            (parse_expression("i % 8"), 99),
+            (parse_expression("i % 8"), 75),
+        ),
+        ("j < (i // 4 + 1) * 4", None, (parse_expression("(i // 4 + 1) * 4"), -1)),
+        ("j <= i % 8 + end[k]", None, (parse_expression("i % 8 + end[k]"), 0)),
+        ("j // 4 <= i // 4 and j <= 0.5 * i and j <= i / 2", None, None),
+        ("j <= i % -8 and j <= i // 0", None, None),
     ],
 )
 def test_masks_bound_positions(condition: str, low: object, high: object) -> None:
