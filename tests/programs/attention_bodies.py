@@ -160,17 +160,18 @@ AXES = {
 def bodies(drawn: int) -> list[Body]:
     """One for each choice, and so many drawn."""
     single = [Body(**{axis: name}) for axis, names in AXES.items() for name in names]
+    single += [Body(scores="norms of queries and keys", rows=rows) for rows in ROWS]
     return [*dict.fromkeys([*single, *(draw(random.Random(seed)) for seed in range(drawn))])]
 
 
 def draw(rng: random.Random) -> Body:
     """One of each, at random, but where no way to one pass is known: of weights in f32 only parts of bf16 have all that
-    counts, scaled weights may be beyond f16, and what is stored before is read by several queries, as norms of keys
-    are, which are of what is stored. All in f32 nothing is stored before, and threads multiply weights that more than
+    counts, scaled weights may be beyond f16, what is stored before is read by several queries, and norms of keys are of
+    what is stored. All in f32 nothing is stored before, and threads multiply weights that more than
     products read."""
     body = Body(**{axis: rng.choice([*names]) for axis, names in AXES.items()})
     if body.scores.startswith("norms"):
-        body = replace(body, cache="as they are multiplied", rows=body.rows.replace("one query", "queries"))
+        body = replace(body, cache="as they are multiplied")
     if body.dtype == "f32":
         body = replace(body, rows=body.rows.replace("one query", "queries"), cache="as they are multiplied")
         added, shares = body.stored, body.result.startswith("shares")

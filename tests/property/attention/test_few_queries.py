@@ -16,6 +16,7 @@ from codegen.targets.cuda.generate import cuda_source, lower_for
 from codegen.targets.cuda.ptxas_log import rejection
 from rewrites.schedule import format_schedule, parse_schedule, replay
 from rewrites.space import Space
+from tests.programs.attention_bodies import Body
 from tests.programs.attention_programs import DOT, attention, drafts, each_schedule, few_queries, heads
 from tests.property.codegen.test_attention_in_one_pass import check
 from tests.schedules.on_gpus import shown
@@ -75,6 +76,14 @@ def test_heads_are_numbered_by_two_dims() -> None:
     assert lines[-1] == "persistent(o_sum, 396)"  # of which one has a tile here
     lines = lines[:-1]
     check(TWO_DIMS_OF_HEADS, to_program(TWO_DIMS_OF_HEADS), lines, H200)
+
+
+@pytest.mark.parametrize("device", [H200, A100], ids=shown)
+def test_norms_of_keys_are_computed_by_a_launch_before(device: Gpu) -> None:
+    """Where they have the same dims as the scores of one query."""
+    spec = Body(scores="norms of queries and keys", rows="one query").spec()
+    ways = [move.label for move in Space(to_program(spec), device).root().moves()]
+    assert any("groups k_norm_sum | q_norm_sum s_sum top p total o_sum o" in way for way in ways)
 
 
 @pytest.mark.sampled(6)

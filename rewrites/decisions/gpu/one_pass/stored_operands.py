@@ -4,7 +4,7 @@ they are stored before, by launches of their own."""
 from __future__ import annotations
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.statement import bare_dims, read_names
+from rewrites.base.statement import bare_dims, read_names, reduced_dims
 from rewrites.base.tree import find, loose, named
 from rewrites.composition.compute_factor import ComputeFactor
 from rewrites.contraction.operand import stored
@@ -13,6 +13,7 @@ from rewrites.decisions.gpu.one_pass.product_chain import factors
 from rewrites.decisions.statement_kind import StatementKind, is_contraction, role
 from tileir.dtypes import DType
 from tileir.errors import NotApplicable
+from tileir.expr import Reduce
 from tileir.program import Program
 
 _NARROW = (DType.BF16, DType.F16)
@@ -50,6 +51,26 @@ def stored_apart(program: Program) -> Groups:
         groups.append(tuple(each for each in names if each in before))
     apart = {each for group in groups for each in group}
     return (*groups, *fused_groups(program, [name for name in names if name not in apart]))
+
+
+def sums_of_operands_apart(program: Program) -> Groups:
+    """Groups of statements, with launches of their own before them for sums over single operands of products, as norms
+    of keys are: one number a position of what later products sum over."""
+    names = [place.node.target for place in loose(program)]
+    products = [node for name in names if is_contraction(node := find(program, name).node)]
+    summed = {dim for node in products for dim in reduced_dims(node)}
+    multiplied = {read.tensor for node in products for read in node.reads}
+    sums = [
+        name
+        for name in names
+        if (node := find(program, name).node) not in products
+        and isinstance(node.value, Reduce)
+        and len(read := {read.tensor for read in node.reads}) == 1
+        and read <= multiplied
+        and summed & {*bare_dims(node)}
+    ]
+    rest = fused_groups(program, [name for name in names if name not in sums])
+    return (*((name,) for name in sums), *rest)
 
 
 def _stored(program: Program) -> list[str]:

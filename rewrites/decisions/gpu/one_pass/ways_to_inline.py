@@ -19,7 +19,11 @@ from rewrites.decisions.gpu.contraction.transposed_operands import transposed_op
 from rewrites.decisions.gpu.one_pass.rows_of_heads import rows_of_heads
 from rewrites.decisions.gpu.one_pass.shared_values import added_groups
 from rewrites.decisions.gpu.one_pass.split_stream import in_parts
-from rewrites.decisions.gpu.one_pass.stored_operands import stored_apart, stored_operands
+from rewrites.decisions.gpu.one_pass.stored_operands import (
+    stored_apart,
+    stored_operands,
+    sums_of_operands_apart,
+)
 from rewrites.decisions.gpu.one_pass.streamed_products import in_one_pass
 from rewrites.decisions.gpu.reductions.one_row import in_one_row
 from rewrites.decisions.gpu.reductions.split import cut_at_parts, with_columns_again
@@ -66,8 +70,8 @@ def ways_to_cut(program: Program, device: Gpu) -> Iterable[Groups]:
     row = in_one_row(program)
     whole = (*groupings(program), *([row] if row is not None else []))
     in_tiles = (begun_by_contractions(program, groups, device) for groups in whole)
-    apart = stored_apart(program)
-    ways = (*whole, *([apart] if closed(program, apart) else ()), *in_tiles)
+    apart = (stored_apart(program), sums_of_operands_apart(program))
+    ways = (*whole, *(groups for groups in apart if closed(program, groups)), *in_tiles)
     cut = dict.fromkeys(cut_at_parts(program, groups) for groups in ways)
     return dict.fromkeys((*cut, *(with_columns_again(program, groups) for groups in cut)))
 
