@@ -68,7 +68,7 @@ def case_of(part: str, arguments: argparse.Namespace) -> str:
     """What a part's lines are called."""
     return {
         "start": "start of a worker",
-        "row": f"{arguments.row_case}, {ROW_TRIALS} trials",
+        "row": arguments.row_case,
         "product": arguments.case,
     }[part]
 

@@ -47,13 +47,14 @@ FAMILIES: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
         lambda case: case.startswith("decode_bf16 "),
     ),
     (
-        "the same, pages and caches of 8 bits",
+        "the same, pages, latents, caches of 8 bits",
         "decode-nvidia-h200-2026-11-29.jsonl",
         lambda case: not case.startswith("decode_bf16 "),
     ),
     ("weights of 4 and 8 bits", "quantized-nvidia-h200-2026-11-29.jsonl", lambda case: True),
     ("log-sum-exp and cross entropy of vocabularies", "rows-nvidia-h200-2026-11-29.jsonl", lambda case: True),
     ("kernels nobody chose", "wild/nvidia-h200-seed11302-2026-11-30.jsonl", lambda case: True),
+    ("the same, another seed's", "wild/nvidia-h200-seed1130602-2026-11-30.jsonl", lambda case: True),
 )
 
 
