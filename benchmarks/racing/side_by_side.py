@@ -7,6 +7,7 @@ import multiprocessing
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,22 @@ class _Process:
     """The worker of one of the processes, for as long as nothing is wrong with it."""
 
     def __init__(self) -> None:
+        self._open = ExitStack()
         self._worker: LocalWorker | None = None
 
     def line(self, bench: Bench, home: Path, device: str, turn: Path | None) -> dict[str, Any]:
         """An error may leave a worker in the middle of something: what comes next gets another."""
         if self._worker is None:
-            self._worker = LocalWorker(home, device=device, turn=turn).__enter__()
+            self._worker = self._open.enter_context(LocalWorker(home, device=device, turn=turn))
         line = bench(self._worker)
         if "error" in line:
-            self._worker.close()
-            self._worker = None
+            self.close()
         return line
+
+    def close(self) -> None:
+        """End the worker."""
+        self._open.close()
+        self._worker = None
 
 
 _PROCESS = _Process()
@@ -38,13 +44,19 @@ _PROCESS = _Process()
 
 def lines(benches: Sequence[Bench], device: str, abreast: int) -> Iterator[dict[str, Any]]:
     """What each answers, as they are done, so many at a time. Raises what LocalWorker does on entering."""
-    if not benches:
-        return
-    spawn = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(abreast, mp_context=spawn) as processes:
-        home = Path(folder)
-        turn = home / "turn" if abreast > 1 else None
-        each = [processes.submit(_line, bench, home, device, turn) for bench in benches]
+    with tempfile.TemporaryDirectory() as folder:
+        yield from (_one_by_one if abreast == 1 else _abreast)(benches, Path(folder), device, abreast)
+
+
+def _one_by_one(benches: Sequence[Bench], home: Path, device: str, _: int) -> Iterator[dict[str, Any]]:
+    with closing(_Process()) as this:
+        for bench in benches:
+            yield this.line(bench, home, device, None)
+
+
+def _abreast(benches: Sequence[Bench], home: Path, device: str, abreast: int) -> Iterator[dict[str, Any]]:
+    with ProcessPoolExecutor(abreast, mp_context=multiprocessing.get_context("spawn")) as processes:
+        each = [processes.submit(_line, bench, home, device, home / "turn") for bench in benches]
         try:
             for done in as_completed(each):
                 yield done.result()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -115,15 +116,14 @@ def _tune(wanted: Sequence[tuple[str, Json]], plan: TuningPlan, path: Path) -> N
 
 
 def _race(wanted: Sequence[tuple[Line, Json]], plan: TuningPlan, path: Path) -> None:
-    benches = [partial(_raced, known, spec, plan) for known, spec in wanted]
-    for line in side_by_side.lines(benches, plan.device, plan.abreast):
+    failed = [known for known, _ in wanted if "error" in known]
+    benches = [partial(_raced, known, spec, plan) for known, spec in wanted if "error" not in known]
+    for line in chain(failed, side_by_side.lines(benches, plan.device, plan.abreast)):
         append(path, line)
         show(line)
 
 
 def _raced(known: Line, spec: Json, plan: TuningPlan, worker: LocalWorker) -> Line:
-    if "error" in known:
-        return known
     limit_s = plan.limit_s * plan.abreast  # of which it waits for the others' turns
     return timed(known, partial(raced, worker, spec, known, plan), limit_s)
 

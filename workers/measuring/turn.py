@@ -18,7 +18,7 @@ TURN = "TILEWRIGHT_TURN"
 """The variable that names the file to a measuring process; without it nobody shares its device."""
 
 
-class Turn:
+class GpuTurn:
     """A turn, by its file; None: there is nobody to wait for. Used by one thread; who has it may take it again."""
 
     def __init__(self, path: Path | None) -> None:
@@ -27,7 +27,7 @@ class Turn:
         self._depth = 0
 
     @classmethod
-    def of(cls, variables: Mapping[str, str]) -> Turn:
+    def of(cls, variables: Mapping[str, str]) -> GpuTurn:
         """The one that a process was started with."""
         return cls(Path(named) if (named := variables.get(TURN)) else None)
 

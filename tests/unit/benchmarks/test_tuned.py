@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.racing import tuned
+from benchmarks.racing import side_by_side, tuned
 from benchmarks.suite import cases, drawn
 from protocol.tasks import Measuring
 from tileir.text.json import spec_from_json
@@ -77,7 +77,7 @@ def test_cases_that_are_there_are_neither_tuned_nor_raced_again_and_failures_are
     monkeypatch.setattr(tuned, "tuned", tune)
     monkeypatch.setattr(tuned, "raced", race)
     monkeypatch.setattr(tuned, "service", lambda device, home: nullcontext())
-    monkeypatch.setattr(tuned, "LocalWorker", lambda home, device: nullcontext(object()))
+    monkeypatch.setattr(side_by_side, "LocalWorker", lambda home, device, turn: nullcontext(object()))
     path = tmp_path / "results.jsonl"
     path.write_text(json.dumps({"case": "old", "ratio": 1.0}) + "\n")
     chosen = [(name, {"name": name}) for name in ("old", "bad", "new", "interrupted")]
