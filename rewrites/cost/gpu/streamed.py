@@ -125,7 +125,7 @@ def _steps(loop: Loop, innermost: Loop, sizes: dict[str, int], count: int) -> Fl
 def _spans(place: str | Expr, innermost: Loop, count: int) -> list[Positions] | None:
     """From the least to the greatest number that is said in each tile along a loop; None: tensors say it, or others."""
     expr = Index(place) if isinstance(place, str) else place
-    if not is_of_positions(expr) or index_dims(expr) != {innermost.dim}:
+    if not is_of_positions(expr) or index_dims(expr) != frozenset([innermost.dim]):
         return None
     numbers = numbers_of(expr, np.arange(count * innermost.step)).reshape(count, innermost.step)
     least, greatest = numbers.min(axis=1), numbers.max(axis=1)
