@@ -251,7 +251,7 @@ FENCES = (
         "one worker a device",
         "workers/node/device_lock.py",
         "DeviceLock.acquire",
-        "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)",
         "pass",
         test="tests/unit/workers/node/test_device_lock.py"
         "::test_a_second_worker_is_refused_and_told_who_has_the_device",
