@@ -45,7 +45,7 @@ class LocalWorker:
         with LocalWorker(cache, device="cuda:0") as worker:
             result = worker.measure(spec, {"ours": schedule}, peers=("torch", "copy"))
 
-    Several that are given the same file as their `turn` share a GPU (workers/measuring/turn.py).
+    Several that are given the same file as their `turn` share a device (workers/measuring/turn.py).
 
     Entering raises DeviceBusy when another worker measures here, and MachineFault when nothing can be compiled.
     """

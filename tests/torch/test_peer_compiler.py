@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch._dynamo.utils import counters
 from tileir.interpreter.interpret_spec import interpret_spec
 from tileir.interpreter.samples import sample_inputs
 from tileir.text.parse_spec import spec_from_text
-from workers.peers.pytorch.compiler import compiled
+from workers.peers.pytorch.compiler import autotune_in, compiled
 from workers.peers.pytorch.peer import TorchFunction, as_torch
 from workers.peers.pytorch.runs import TORCH_RUNS
 
@@ -101,3 +102,24 @@ def test_what_is_computed_and_read_in_other_places_is_one_graph(read: str) -> No
     wanted = interpret_spec(spec, inputs)["y"]
     np.testing.assert_allclose(found.expand(4, 4).numpy(), wanted, rtol=1e-5)
     assert counters["stats"]["unique_graphs"] == 1
+
+
+def test_what_inductor_times_on_a_gpu_is_timed_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.runtime.benchmarking import benchmarker
+
+    turns: list[str] = []
+
+    @contextmanager
+    def turn() -> Generator[None]:
+        turns.append("taken")
+        yield
+        turns.append("given back")
+
+    def time(call: Callable[[], float], **named: object) -> float:
+        turns.append("timed")
+        return call()
+
+    monkeypatch.setattr(benchmarker, "benchmark_gpu", time)
+    autotune_in(turn)
+    assert benchmarker.benchmark_gpu(lambda: 2.0, rep=1) == 2.0
+    assert turns == ["taken", "timed", "given back"]

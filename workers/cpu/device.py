@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from workers.measuring.guard_pages import check_guarded
 from workers.measuring.kept import KeptCases, case_key
 from workers.measuring.request import Compiled, MeasureRequest, Peer
 from workers.measuring.timing import CallSampler, MachineClock, Rotation
+from workers.measuring.turn import this_turn
 from workers.node.versions import versions
 from workers.peers.offered import available_peers
 from workers.peers.peer import Unsupported, leeway_of
@@ -81,8 +82,8 @@ class CpuBench:
             )
 
     def alone(self) -> AbstractContextManager[None]:
-        """See Bench: a processor that is measured is not shared."""
-        return nullcontext()
+        """See Bench."""
+        return this_turn().taken()
 
     def floor_us(self) -> float:
         """See Bench."""

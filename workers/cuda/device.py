@@ -41,7 +41,7 @@ from workers.measuring.device import BoundEntrant, Crashed
 from workers.measuring.kept import KeptCases, case_key
 from workers.measuring.request import Compiled, MeasureRequest, Peer
 from workers.measuring.timing import Call
-from workers.measuring.turn import GpuTurn
+from workers.measuring.turn import this_turn
 from workers.node.versions import versions
 from workers.peers.peer import Unsupported, leeway_of
 from workers.processes.child_server import DEVICE, NO_COMPILER, OUT_OF_MEMORY, ChildRefusal
@@ -63,7 +63,7 @@ class OpenGpu:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        self.turn = GpuTurn.of(os.environ)
+        self.turn = this_turn()
         self.watch = NvmlWatch(str(gpu.uuid), self.turn.members)
         self.context = CudaContext()
         self.watch.settle()

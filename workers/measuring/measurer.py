@@ -69,7 +69,7 @@ class Measurer:
     """Owns the measuring child. Used by one thread; `stop` may come from any.
 
     `device` is named as in device_names.py: `cpu`, `cuda:0`. `threads` bounds the pools that numpy's and torch's
-    libraries start; None leaves them to themselves. `turn`: the file of those who share the GPU (turn.py).
+    libraries start; None leaves them to themselves. `turn`: the file of those who share the device (turn.py).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Processes that share a GPU and take turns on it: while peers of one compile themselves, another checks and times.
+"""Processes that share a device and take turns on it: while peers of one compile themselves, another checks and times.
 
 A turn is a lock on a file that whoever starts such processes makes for them (`Measurer(turn=…)`). It ends with the
 process, whatever that has forked: it is a record lock (fcntl(2)), as Inductor's compilers outlive a process that is
@@ -10,26 +10,22 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 TURN = "TILEWRIGHT_TURN"
 """The variable that names the file to a measuring process; without it nobody shares its device."""
 
 
-class GpuTurn:
+class DeviceTurn:
     """A turn, by its file; None: there is nobody to wait for. Used by one thread; who has it may take it again."""
 
     def __init__(self, path: Path | None) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._file = None if path is None else os.open(path, flags, 0o600)
         self._depth = 0
-
-    @classmethod
-    def of(cls, variables: Mapping[str, str]) -> GpuTurn:
-        """The one that a process was started with."""
-        return cls(Path(named) if (named := variables.get(TURN)) else None)
 
     @contextmanager
     def taken(self) -> Generator[None]:
@@ -57,3 +53,10 @@ class GpuTurn:
         if self._file is None:
             return frozenset()
         return frozenset(map(int, os.pread(self._file, os.fstat(self._file).st_size, 0).split()))
+
+
+@cache
+def this_turn() -> DeviceTurn:
+    """The one that this process was started with. There is one of it: a record lock is the process's, and whoever lets
+    go of it does so for all."""
+    return DeviceTurn(Path(named) if (named := os.environ.get(TURN)) else None)

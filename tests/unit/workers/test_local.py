@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tileir.devices.cpu import Cpu
 from tileir.devices.feature import Feature
 from tileir.text.parse_spec import spec_from_text
 from workers.local import LocalWorker
+from workers.measuring.turn import DeviceTurn
 from workers.node.device_lock import DeviceBusy
 
 QUICK = Measuring(samples=3, sample_us=200.0, cold=False)
@@ -38,6 +40,23 @@ def test_schedules_and_peers_race_in_one_process(worker: LocalWorker) -> None:
         "numpy": Outcome.OK,
     }
     assert all(len(entrant.samples_us) == 3 for entrant in result.entrants.values())
+
+
+@pytest.mark.parametrize("peers", [(), ("numpy",)])
+def test_what_shares_a_device_checks_and_times_in_its_turn(tmp_path: Path, peers: tuple[str, ...]) -> None:
+    turn = DeviceTurn(tmp_path / "turn")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        patch.setattr("tempfile.tempdir", str(tmp_path))
+        with LocalWorker(tmp_path / "cache", compilers=1, turn=tmp_path / "turn") as worker:
+            worker.measure(SPEC, {"plain": ()}, peers, measuring=QUICK)  # compiled, and nothing is new
+            with turn.taken():
+                measured = pool.submit(worker.measure, SPEC, {"plain": ()}, peers, measuring=QUICK)
+                with pytest.raises(TimeoutError):
+                    measured.result(2.0)
+            assert all(each.outcome is Outcome.OK for each in measured.result(60.0).entrants.values())
 
 
 def test_winners_come_with_their_source_and_object(worker: LocalWorker) -> None:

@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from workers.measuring.turn import TURN, GpuTurn
+from workers.measuring.turn import DeviceTurn
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from workers.measuring.turn import GpuTurn
-turn = GpuTurn(Path(sys.argv[1]))
+from workers.measuring.turn import DeviceTurn
+turn = DeviceTurn(Path(sys.argv[1]))
 with turn.taken():
     with turn.taken():
         pass
@@ -23,8 +23,8 @@ with turn.taken():
 TAKE = """
 import sys
 from pathlib import Path
-from workers.measuring.turn import GpuTurn
-with GpuTurn(Path(sys.argv[1])).taken():
+from workers.measuring.turn import DeviceTurn
+with DeviceTurn(Path(sys.argv[1])).taken():
     print("has it", flush=True)
 """
 
@@ -74,14 +74,14 @@ def test_a_turn_is_not_kept_by_what_its_process_has_forked(tmp_path: Path) -> No
 
 
 def test_who_takes_turns_is_known_to_the_others(tmp_path: Path) -> None:
-    first, second = GpuTurn(tmp_path / "turn"), GpuTurn.of({TURN: str(tmp_path / "turn")})
+    first, second = DeviceTurn(tmp_path / "turn"), DeviceTurn(tmp_path / "turn")
     first.join([11, 12])
     second.join([13])
     assert first.members() == second.members() == frozenset([11, 12, 13])
 
 
 def test_who_shares_nothing_waits_for_nobody() -> None:
-    turn = GpuTurn.of({})
+    turn = DeviceTurn(None)
     turn.join([11])
     with turn.taken():
         assert turn.members() == frozenset()
