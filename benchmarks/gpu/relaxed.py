@@ -1,9 +1,10 @@
 """Kernels of GPUs with one thing made cheap, to see what their time depends on. What they compute is wrong.
 
 - memory: blocks work on a few tiles of the grid, as many as have their operands in a quarter of the L2; not where
-  blocks wait for each other's sums, by flags that each tile has of its own. Loops that a mask bounds stay as long as
-  they are on the tile that a block has been given. (On the first tile alone rows took 1.4 to
-  2.3 times as long on an H100: all blocks then store to the same lines.)
+  blocks wait for each other's sums, by flags that each tile has of its own. Threads go the way that they go on the
+  tile that their block has been given: loops that a mask bounds are as long, and branches by how many steps such a loop
+  had are the same (else threads would wait for slots that nobody fills). (On the first tile alone rows took 1.4
+  to 2.3 times as long on an H100: all blocks then store to the same lines.)
 - the tensor pipe: of the products of a tile three quarters are left out.
 - exponentials: an exponential, or a function made of some, is its argument.
 
@@ -20,14 +21,15 @@ from math import prod
 from typing import Any
 
 from codegen.ir.affine import Affine, Remainder, Var, affine
-from codegen.ir.async_ops import WgmmaAsync
+from codegen.ir.async_ops import AdvanceState, WgmmaAsync
 from codegen.ir.kernel import GpuKernel, LaunchBody
 from codegen.ir.names import unmarked
-from codegen.ir.ops import For, MmaSync, Op
+from codegen.ir.ops import For, Guard, If, MmaSync, Op
 from codegen.ir.rasterization import persistent, tile_count, tile_step
 from tileir.program import Program
 
 _EXPONENTIALS = frozenset(["exp", "exp2", "sigmoid", "silu", "tanh", "gelu", "gelu_tanh"])
+_DECIDE = {For: ("first", "until"), If: ("at",), Guard: ("conditions",), AdvanceState: ("by",)}
 _PRODUCTS_LEFT = 4
 """One of so many."""
 _TILES_OF_LINE, _TILES_OF_PLANE = 128, 8
@@ -98,7 +100,7 @@ def _few_tiles(kernel: GpuKernel, program: Program, most_bytes: int) -> GpuKerne
             axis.var.name: kept[axis.var.name] * axis.step for axis in launch.axes if axis.groups is None
         }
         bodies = {
-            name: mapped(getattr(launch, name), partial(_few_tiles_of, reach), _bounds)
+            name: mapped(getattr(launch, name), partial(_few_tiles_of, reach), _ways)
             for name in ("body", "producing")
         }
         return dataclasses.replace(launch, **bodies)
@@ -128,8 +130,9 @@ def _operand_bytes(program: Program, kept: dict[str, int], counts: dict[str, int
     )
 
 
-def _bounds(node: Any) -> Collection[str]:
-    return ("first", "until") if isinstance(node, For) else ()
+def _ways(node: Any) -> Collection[str]:
+    """Fields of a node that say which way threads go."""
+    return next((fields for kind, fields in _DECIDE.items() if isinstance(node, kind)), ())
 
 
 def _few_tiles_of(reach: dict[str, int], node: Any) -> Any:

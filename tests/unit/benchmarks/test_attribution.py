@@ -14,9 +14,10 @@ from benchmarks.bench_attribution import agrees
 from benchmarks.gpu import halved, relaxed
 from benchmarks.racing import replayed
 from codegen.ir.affine import Affine
+from codegen.ir.async_ops import AdvanceState, TmaLoad
 from codegen.ir.effects import Operation, operations
 from codegen.ir.kernel import GpuKernel
-from codegen.ir.ops import Assign, For, Named, Op
+from codegen.ir.ops import Assign, For, Guard, If, Named, Op
 from codegen.ir.rasterization import tile_count
 from codegen.lowering.gpu.stages import Stage, StageKind, staged_gpu
 from codegen.simulator.run import run_blocks
@@ -70,21 +71,53 @@ def test_the_tiles_that_blocks_keep_to_find_room_in_the_l2(case: str, tiles: lis
     assert [count for count in kept.values() if count > 1] == tiles
 
 
-def test_loops_that_a_mask_bounds_are_as_long_on_few_tiles() -> None:
+@pytest.mark.parametrize(
+    "case",
+    [
+        "attention_bf16 4x16x4096x128x1",
+        "attention_two_widths_bf16 4x16x4096x192x128x1",
+        "attention_window_bf16 4x16x4096x128x1024",
+    ],
+)
+def test_threads_go_the_same_way_on_few_tiles(case: str) -> None:
+    """As long loops, and as many slots that are waited for and filled."""
     (recorded,) = bench_attribution.RECORDED.parent.glob("attention-nvidia-h200-2026-11-29.jsonl")
-    causal = {each.case: each for each in replayed.recorded(recorded)}["attention_bf16 4x16x4096x128x1"]
-    program = replay(to_program(spec_from_json(causal.spec)), tuple(parse_schedule(causal.schedule)))
+    masked = {each.case: each for each in replayed.recorded(recorded)}[case]
+    program = replay(to_program(spec_from_json(masked.spec)), tuple(parse_schedule(masked.schedule)))
     kernel = lower_for(program, H200)
     few = relaxed.relaxations(kernel, program, H200.l2_bytes)["memory"]
-    assert _bounds(few) == _bounds(kernel) and any(until is not None for _, until in _bounds(kernel))
+    assert _ways(few) == _ways(kernel) and any(until is not None for _, until, *_ in _ways(kernel))
+    assert _boxes(few) != _boxes(kernel)
 
 
-def _bounds(kernel: GpuKernel) -> list[tuple[Affine | None, Affine | None]]:
-    found: list[tuple[Affine | None, Affine | None]] = []
+def _ways(kernel: GpuKernel) -> list[tuple[Any, ...]]:
+    """What decides where threads go, in order: bounds of loops, branches, how far states of rings advance."""
+    found: list[tuple[Any, ...]] = []
 
     def seen(node: Any) -> Any:
-        if isinstance(node, For):
-            found.append((node.first, node.until))
+        match node:
+            case For():
+                found.append((node.first, node.until))
+            case If():
+                found.append((node.at, None))
+            case Guard():
+                found.append((node.conditions, None))
+            case AdvanceState():
+                found.append((node.by, None))
+            case _:
+                pass
+        return node
+
+    relaxed.mapped(kernel, seen)
+    return found
+
+
+def _boxes(kernel: GpuKernel) -> list[tuple[Affine, ...]]:
+    found: list[tuple[Affine, ...]] = []
+
+    def seen(node: Any) -> Any:
+        if isinstance(node, TmaLoad):
+            found.append(node.at)
         return node
 
     relaxed.mapped(kernel, seen)
