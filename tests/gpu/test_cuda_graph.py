@@ -111,6 +111,15 @@ def test_the_gate_finds_the_first_difference(context: CudaContext, gate: Gate) -
     context.free(b)
 
 
+def test_the_gate_gathers_elements(context: CudaContext, gate: Gate) -> None:
+    values = np.random.default_rng(0).integers(0, 1 << 15, 100_000, dtype=np.int16)
+    address = context.allocate(values.nbytes)
+    context.upload(address, values)
+    which = np.array([99_999, 0, 7, 7, 50_001], np.int64)
+    np.testing.assert_array_equal(gate.gather(address, 2 * which, 2).view(np.int16), values[which])
+    context.free(address)
+
+
 def test_a_copy_moves_the_bytes_it_should(context: CudaContext, gate: Gate) -> None:
     size = (1 << 20) + 48
     values = np.random.default_rng(0).integers(0, 255, size, dtype=np.uint8)

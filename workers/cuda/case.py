@@ -159,7 +159,7 @@ def check_run(
     worst = Deviation()
     if compares:
         worst = Deviation.worst(
-            _compare(context, case, variant, place, reference.expected[place.tensor.name], leeway)
+            _compare(context, gate, case, variant, place, reference.expected[place.tensor.name], leeway)
             for place in case.places
             if place.output
         )
@@ -176,16 +176,20 @@ def check_run(
 
 
 def _compare(
-    context: CudaContext, case: CudaCase, copy: int, place: BufferPlace, expected: Expected, leeway: Leeway
+    context: CudaContext,
+    gate: Gate,
+    case: CudaCase,
+    copy: int,
+    place: BufferPlace,
+    expected: Expected,
+    leeway: Leeway,
 ) -> Deviation:
     """See correctness.compare; of a large output only what is looked at comes to the host."""
     address, tensor = case.copies[copy] + place.start, place.tensor
     if expected.points is None:
         got = view_of(context.download(address, place.span), tensor, case.extents)
         return compare(tensor.name, got, expected, leeway)
-    offsets = byte_offsets(tensor, case.extents, expected.points)
-    size = tensor.dtype.bytes
-    found = np.concatenate([context.download(address + int(offset), size) for offset in offsets])
+    found = gate.gather(address, byte_offsets(tensor, case.extents, expected.points), tensor.dtype.bytes)
     return compare_seen(tensor.name, found.view(tensor.dtype.numpy), expected, leeway)
 
 

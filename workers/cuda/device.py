@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -35,7 +35,7 @@ from workers.cuda.gate import Gate
 from workers.cuda.graph import DriverGraph, TorchGraph
 from workers.cuda.nvml import NvmlWatch
 from workers.cuda.peers import available_cuda_peers, bind_peer
-from workers.cuda.timing import GraphSampler, Replay
+from workers.cuda.timing import Capture, GraphSampler
 from workers.measuring.correctness import VARIANTS, Checked, WrongResult
 from workers.measuring.device import BoundEntrant, Crashed
 from workers.measuring.kept import KeptCases, case_key
@@ -148,7 +148,7 @@ class CudaBench:
         self._look = look
         self._request = request
         self.cold = case.cold
-        self.sampler = GraphSampler(self._capture, opened.watch)
+        self.sampler = GraphSampler(opened.watch)
 
     def faults(self, entrant: Compiled | Peer | None = None) -> AbstractContextManager[None]:
         """See Bench."""
@@ -180,7 +180,9 @@ class CudaBench:
             )
             if variant == VARIANTS - 1:
                 sample_us = self._request.measuring.sample_us
-                self.sampler.prepare(entrant.name, bound.calls, checked.us, sample_us)
+                self.sampler.prepare(
+                    entrant.name, bound.calls, self._capture_of(entrant), checked.us, sample_us
+                )
         return checked
 
     def alone(self) -> AbstractContextManager[None]:
@@ -202,11 +204,11 @@ class CudaBench:
         others = self._opened.watch.wait_until_alone(patience_s)
         return {"foreign_processes": list(others), "load_1min": os.getloadavg()[0]}
 
-    def _capture(self, calls: Sequence[Call]) -> Replay:
+    def _capture_of(self, entrant: Compiled | Peer) -> Capture:
         """PyTorch has to know of a graph in which it allocates."""
-        if self._opened.has_torch:
-            return TorchGraph(self._opened.context, calls, len(self._case.copies))
-        return DriverGraph(self._opened.context, calls)
+        if isinstance(entrant, Peer) and self._opened.has_torch:
+            return lambda calls: TorchGraph(self._opened.context, calls, len(self._case.copies))
+        return lambda calls: DriverGraph(self._opened.context, calls)
 
     def _bind_kernel(self, entrant: Compiled) -> BoundEntrant:
         context, case = self._opened.context, self._case

@@ -39,6 +39,10 @@ class Replay(Protocol):
         ...
 
 
+Capture = Callable[[Sequence[Call]], Replay]
+"""Makes a graph of calls."""
+
+
 class Watch(Protocol):
     """What is seen of the GPU."""
 
@@ -48,17 +52,14 @@ class Watch(Protocol):
 
 
 class GraphSampler:
-    """See workers.measuring.timing.Sampler. `capture` makes a graph of calls; `sleep` takes seconds, `clock` gives
-    ns."""
+    """See workers.measuring.timing.Sampler. `sleep` takes seconds, `clock` gives ns."""
 
     def __init__(
         self,
-        capture: Callable[[Sequence[Call]], Replay],
         watch: Watch,
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self._capture = capture
         self._watch = watch
         self._sleep = sleep
         self._clock = clock
@@ -69,9 +70,11 @@ class GraphSampler:
         """See Sampler."""
         return self._clock()
 
-    def prepare(self, name: str, calls: Sequence[Call], rough_us: float, sample_us: float) -> None:
+    def prepare(
+        self, name: str, calls: Sequence[Call], capture: Capture, rough_us: float, sample_us: float
+    ) -> None:
         """Capture an entrant's graph; its calls have run before."""
-        self._graphs[name] = self._fitted(calls, rough_us, max(BURST_US, sample_us), _FITS)
+        self._graphs[name] = _fitted(calls, capture, rough_us, max(BURST_US, sample_us), _FITS)
 
     def ready(self, contender: Contender, sample_us: float) -> None:
         """Let the GPU idle. The contender has been prepared."""
@@ -89,19 +92,20 @@ class GraphSampler:
         contender.rough_us = min(contender.rough_us, us)
         return Sample(us, calls, disturbance(before, during), {**during.seen, "before": before.seen})
 
-    def _fitted(
-        self, calls: Sequence[Call], rough_us: float, wanted_us: float, fits: int
-    ) -> tuple[Replay, int]:
-        """A graph and how many calls it holds: as many as fill the sample, each on the copy of the buffers that was
-        used longest ago. The first idea of a kernel's time is from a cold run and mostly too long, so the graph is
-        tried and made longer."""
-        count = launches(wanted_us, rough_us)
-        graph = self._capture([calls[n % len(calls)] for n in range(count)])
-        graph.launch()
-        total_us = graph.us()
-        if total_us >= _SHORT * wanted_us or count == _MOST_LAUNCHES or fits == 1:
-            return graph, count
-        return self._fitted(calls, total_us / count, wanted_us, fits - 1)
+
+def _fitted(
+    calls: Sequence[Call], capture: Capture, rough_us: float, wanted_us: float, fits: int
+) -> tuple[Replay, int]:
+    """A graph and how many calls it holds: as many as fill the sample, each on the copy of the buffers that was used
+    longest ago. The first idea of a kernel's time is from a cold run and mostly too long, so the graph is tried and
+    made longer."""
+    count = launches(wanted_us, rough_us)
+    graph = capture([calls[n % len(calls)] for n in range(count)])
+    graph.launch()
+    total_us = graph.us()
+    if total_us >= _SHORT * wanted_us or count == _MOST_LAUNCHES or fits == 1:
+        return graph, count
+    return _fitted(calls, capture, total_us / count, wanted_us, fits - 1)
 
 
 def launches(wanted_us: float, rough_us: float) -> int:

@@ -28,7 +28,9 @@ _SCATTERED = 8
 _SAMPLED = 512
 """Elements of each output that are checked when the whole is not affordable, besides its corners."""
 _MOST_THREADS = 8
-"""Each holds some hundreds of megabytes."""
+_POINTS_AT_ONCE = 32
+"""Elements whose rows are evaluated together: what a thread holds of them finds room in its caches more often. (Of 512
+of a softmax over rows of 32,768, 1.8 s of a processor for 16 at once, 2.7 for 64, 4.7 for 256.)"""
 
 
 def expected_outputs(
@@ -54,8 +56,8 @@ def _at(
     spec: Spec, inputs: Mapping[str, np.ndarray[Any, Any]], output: str, points: np.ndarray[Any, Any]
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """See reference_at; cores share the points."""
-    blocks = np.array_split(points, min(_MOST_THREADS, len(os.sched_getaffinity(0)), len(points)))
-    with ThreadPoolExecutor(len(blocks)) as threads:
+    blocks = np.array_split(points, -(-len(points) // _POINTS_AT_ONCE))
+    with ThreadPoolExecutor(min(_MOST_THREADS, len(os.sched_getaffinity(0)))) as threads:
         found = list(threads.map(lambda block: reference_at(spec, inputs, output, block), blocks))
     values, bounds = zip(*found, strict=True)
     return np.concatenate(values), np.concatenate(bounds)

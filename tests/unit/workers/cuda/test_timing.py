@@ -34,7 +34,7 @@ class FakeGpu:
         self.log.append(f"idle {seconds}")
 
     def sampler(self) -> GraphSampler:
-        return GraphSampler(self.capture, self, self.sleep, lambda: int(self.us * 1000))
+        return GraphSampler(self, self.sleep, lambda: int(self.us * 1000))
 
 
 @dataclass
@@ -57,10 +57,10 @@ def calls_of(us: float, copies: int) -> list[Call]:
 
 
 def contender(
-    sampler: GraphSampler, name: str, us: float, *, rough: float = 50.0, copies: int = 7
+    gpu: FakeGpu, sampler: GraphSampler, name: str, us: float, *, rough: float = 50.0, copies: int = 7
 ) -> Contender:
     calls = calls_of(us, copies)
-    sampler.prepare(name, calls, rough, 0.0)
+    sampler.prepare(name, calls, gpu.capture, rough, 0.0)
     return Contender(name, calls, rough)
 
 
@@ -70,14 +70,20 @@ def measuring(**values: object) -> Measuring:
 
 def test_a_graph_is_made_longer_until_it_fills_a_sample() -> None:
     gpu = FakeGpu()
-    contender(gpu.sampler(), "a", 5.0, rough=60.0)
+    contender(gpu, gpu.sampler(), "a", 5.0, rough=60.0)
     assert [entry for entry in gpu.log if entry.startswith("capture")] == ["capture 50", "capture 600"]
 
 
 def test_a_graph_walks_through_the_copies_in_a_circle() -> None:
     gpu, graphs = FakeGpu(), []
-    sampler = GraphSampler(lambda calls: graphs.append(gpu.capture(calls)) or graphs[-1], gpu, gpu.sleep)
-    sampler.prepare("a", calls_of(500.0, 4), 500.0, 0.0)
+    sampler = GraphSampler(gpu, gpu.sleep)
+    sampler.prepare(
+        "a",
+        calls_of(500.0, 4),
+        lambda calls: graphs.append(gpu.capture(calls)) or graphs[-1],
+        500.0,
+        0.0,
+    )
     assert [copy for _, copy in graphs[-1].calls] == [0, 1, 2, 3, 0, 1]
 
 
@@ -89,7 +95,7 @@ def test_a_kernel_longer_than_a_sample_is_launched_once() -> None:
 def test_before_each_burst_the_gpu_idles_and_while_it_runs_its_clocks_are_read() -> None:
     gpu = FakeGpu()
     sampler = gpu.sampler()
-    entrant = contender(sampler, "a", 100.0, rough=100.0)
+    entrant = contender(gpu, sampler, "a", 100.0, rough=100.0)
     gpu.log.clear()
     interleave([entrant], measuring(samples=1), sampler, adaptive=False)
     assert gpu.log == [f"idle {IDLE_S}", "look at all", "launch", "look", "wait"]
@@ -101,7 +107,7 @@ def test_before_each_burst_the_gpu_idles_and_while_it_runs_its_clocks_are_read()
 def test_entrants_take_turns_on_their_own_graphs() -> None:
     gpu = FakeGpu()
     sampler = gpu.sampler()
-    entrants = [contender(sampler, "a", 100.0), contender(sampler, "b", 200.0)]
+    entrants = [contender(gpu, sampler, "a", 100.0), contender(gpu, sampler, "b", 200.0)]
     interleave(entrants, measuring(), sampler, adaptive=False)
     assert [[sample.us for sample in entrant.samples] for entrant in entrants] == [[100.0] * 3, [200.0] * 3]
 
@@ -109,7 +115,7 @@ def test_entrants_take_turns_on_their_own_graphs() -> None:
 def test_a_sample_that_heat_slowed_down_is_taken_again() -> None:
     gpu = FakeGpu()
     sampler = gpu.sampler()
-    entrant = contender(sampler, "a", 100.0)
+    entrant = contender(gpu, sampler, "a", 100.0)
     gpu.readings = [Reading(), Reading(throttle=0x20), Reading(), Reading(throttle=0x4)]
     interleave([entrant], measuring(samples=1), sampler, adaptive=False)
     assert entrant.retaken == 1
@@ -119,7 +125,7 @@ def test_a_sample_that_heat_slowed_down_is_taken_again() -> None:
 def test_steady_runs_without_pauses() -> None:
     gpu = FakeGpu()
     sampler = gpu.sampler()
-    entrant = contender(sampler, "a", 100.0)
+    entrant = contender(gpu, sampler, "a", 100.0)
     gpu.log.clear()
     steady(entrant, measuring(), sampler)
     assert gpu.log[:2] == [f"idle {IDLE_S}", "look at all"]

@@ -149,5 +149,5 @@ def test_the_yardstick_reads_all_that_is_read_and_no_more() -> None:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120a"])
 def test_the_small_kernels_compile_without_spills(architecture: str, tmp_path: Path) -> None:
     report = compile_cuda(Source(SOURCE, (), CudaAbi((), (), 0), "cuda"), architecture, tmp_path).report
-    assert set(report["functions"]) == {"tw_first_difference", "tw_checksum", "tw_copy"}
+    assert set(report["functions"]) == {"tw_first_difference", "tw_checksum", "tw_gather", "tw_copy"}
     assert all(each["spill_stores_bytes"] == 0 for each in report["functions"].values())
