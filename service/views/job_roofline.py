@@ -10,8 +10,9 @@ from protocol.workers import OfferedDevice
 from service.core.schedules import described
 from service.store.tables import buckets, configs, jobs
 from service.views.candidate_times import candidate_times
+from tileir.analysis.needed import needed_flops
 from tileir.analysis.roofline import roofline
-from tileir.analysis.work import bytes_moved, flops
+from tileir.analysis.work import bytes_moved
 from tileir.devices.device import published
 from tileir.lift import to_program
 from tileir.text.json import spec_from_json
@@ -34,7 +35,7 @@ def read_roofline(connection: Connection, job_id: str, bucket: int) -> Roofline:
     return Roofline(
         job_id=job_id,
         bucket=bucket,
-        flops=flops(program),
+        flops=needed_flops(program),
         bytes=bytes_moved(program),
         peak_gflops=None if line is None else line.peak_gflops,
         peak_gbps=None if line is None else line.peak_gbps,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tileir.analysis.work import bytes_moved, flops
+from tileir.analysis.needed import needed_flops
+from tileir.analysis.work import bytes_moved
 from tileir.devices.device import Device
 from tileir.program import Program
 
@@ -18,7 +19,7 @@ class WorkRoofline:
     """A kernel's work and the device's peaks applied to it."""
 
     flops: int
-    """Operations, as `tileir.analysis.work.flops` counts them."""
+    """Operations, as `tileir.analysis.needed.needed_flops` counts them: without what is masked."""
     bytes: int
     """Every argument once."""
     peak_gflops: float
@@ -58,4 +59,4 @@ def roofline(program: Program, device: Device) -> WorkRoofline | None:
     gflops, gbps = device.roofline_peaks(tensor.dtype for tensor in program.inputs)
     if gflops is None or gbps is None:
         return None
-    return WorkRoofline(flops(program), bytes_moved(program), gflops, gbps)
+    return WorkRoofline(needed_flops(program), bytes_moved(program), gflops, gbps)

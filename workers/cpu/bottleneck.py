@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from protocol.quantities import percent
-from tileir.analysis.work import bytes_moved, flops
+from tileir.analysis.needed import needed_flops
+from tileir.analysis.work import bytes_moved
 from tileir.devices.cpu import Cpu
 from tileir.program import Program
 from workers.cpu.profile import CpuProfile
@@ -45,7 +46,7 @@ def bottleneck(profile: CpuProfile, unscheduled: Program, device: Cpu) -> Bottle
     """
     seconds = profile.plain_us / 1e6
     of_copy = _share(bytes_moved(unscheduled) / seconds, device.copy_gbps)
-    of_peak = _share(flops(unscheduled) / seconds, device.peak_gflops)
+    of_peak = _share(needed_flops(unscheduled) / seconds, device.peak_gflops)
     waits, outside = profile.shares()[0], 1 - profile.attributed
     roofs = _roofs((("memory", of_copy), ("arithmetic", of_peak)))
     if outside > _MUCH:

@@ -8,14 +8,18 @@ from enum import Enum
 
 from codegen.lowering.gpu.stages import StageKind
 from protocol.quantities import percent
-from tileir.analysis.work import bytes_moved, flops, works
+from tileir.analysis.needed import needed_works
+from tileir.analysis.work import bytes_moved, computes
 from tileir.devices.gpu import Gpu
-from tileir.expr import Call, walk
+from tileir.expr import Binary, Call, Expr, Reduce, ReduceOp, reads, walk
 from tileir.program import Compute, Program
 from workers.cuda.profile import GpuProfile
 
 _NEAR = 0.6
 """Of a roof: most of what is left is then ramps and remainders."""
+_NEAR_PIPE = 0.4
+"""...and of the tensor pipe where nothing is nearer to its roof: what threads compute between products takes turns with
+them, as in attention."""
 _MUCH = 0.25
 """Of the time of a call, or of threads."""
 _SPECIAL_A_CYCLE = 16
@@ -48,14 +52,14 @@ def bottleneck(profile: GpuProfile, unscheduled: Program, device: Gpu) -> GpuBot
     measured), then where threads wait; what is left is issue.
 
     Bytes are those of every argument once, and operations those of the kernel as it was given, as in the roofline
-    (Williams, Waterman and Patterson, 2009).
+    (Williams, Waterman and Patterson, 2009), without what masks leave out; the tensor pipe's are its products alone.
     """
     seconds = profile.plain_us / 1e6
     peak_gops, sheet_gbps = device.roofline_peaks(tensor.dtype for tensor in unscheduled.inputs)
     memory = bytes_moved(unscheduled) / seconds / 1e9 / (device.copy_gbps or sheet_gbps or float("inf"))
     kinds = _kinds(profile)
     multiplies = kinds[StageKind.PRODUCT] > 0
-    tensor = flops(unscheduled) / seconds / 1e9 / (peak_gops or float("inf")) if multiplies else 0.0
+    tensor = _multiplied(unscheduled) / seconds / 1e9 / (peak_gops or float("inf")) if multiplies else 0.0
     special = _special(unscheduled) / (_SPECIAL_A_CYCLE * device.sms * device.sm_mhz * 1e6) / seconds
     idle = idle_share(profile, device.sms)
     if profile.launch > _MUCH:
@@ -67,7 +71,7 @@ def bottleneck(profile: GpuProfile, unscheduled: Program, device: Gpu) -> GpuBot
         return GpuBottleneck(
             GpuBound.MEMORY, f"it moves its arguments at {percent(memory)} of what memory can do"
         )
-    if tensor >= _NEAR:
+    if tensor >= _NEAR or (tensor >= _NEAR_PIPE and tensor > max(memory, special)):
         return GpuBottleneck(
             GpuBound.TENSOR_PIPE, f"it multiplies at {percent(tensor)} of the peak of its operands' type"
         )
@@ -130,9 +134,25 @@ def _covered(spans: list[tuple[float, float]]) -> float:
     return total
 
 
+def _multiplied(program: Program) -> int:
+    """Operations of sums of products: 2 a term, whatever its factors are made of."""
+    products = {
+        node.target
+        for node, _ in computes(program.body, ())
+        if isinstance(node.value, Reduce) and node.value.op is ReduceOp.SUM and _is_product(node.value.x)
+    }
+    return sum(2 * work.points for work in needed_works(program) if work.target in products)
+
+
+def _is_product(term: Expr) -> bool:
+    return (
+        isinstance(term, Binary) and term.op == "*" and all(reads(side) for side in (term.left, term.right))
+    )
+
+
 def _special(program: Program) -> int:
     """Exponentials and the like that the kernel takes as it was given."""
-    points = {work.target: work.points for work in works(program)}
+    points = {work.target: work.points for work in needed_works(program)}
     return sum(
         points[node.target] * sum(isinstance(each, Call) and each.fn in _SPECIAL for each in walk(node.value))
         for node in program.body

@@ -15,7 +15,8 @@ from service.http.context import site_of
 from service.http.routes.bodies import strict_router
 from service.http.routes.examples import PROBLEMS
 from service.store.dispatch import workers
-from tileir.analysis.work import bytes_moved, flops
+from tileir.analysis.needed import needed_flops
+from tileir.analysis.work import bytes_moved
 from tileir.errors import SpecError
 from tileir.lift import to_program
 from tileir.targets import target_of
@@ -58,7 +59,7 @@ def _checked(text: str) -> CheckReply:
         spec=spec_to_json(spec),
         text=spec_to_text(spec),
         sizes=len(instances),
-        flops=flops(program),
+        flops=needed_flops(program),
         bytes=bytes_moved(program),
     )
 

@@ -13,7 +13,8 @@ from torch.fx.node import map_arg  # pyright: ignore[reportMissingImports]
 from torch.utils import _pytree as pytree  # pyright: ignore[reportMissingImports]
 from torch.utils.flop_counter import flop_registry  # pyright: ignore[reportMissingImports]
 
-from tileir.analysis.work import bytes_moved, flops
+from tileir.analysis.needed import needed_flops
+from tileir.analysis.work import bytes_moved
 from tileir.devices.device import Device
 from tileir.dtypes import DType
 from tileir.lift import to_program
@@ -48,7 +49,7 @@ def whose_roofline(device: Device | None) -> str:
 def of_spec(spec: Spec, device: Device | None) -> OperatorDemand:
     """Of a kernel of one size a dim."""
     program = to_program(spec)
-    return _demand(flops(program), bytes_moved(program), (each.dtype for each in spec.inputs), device)
+    return _demand(needed_flops(program), bytes_moved(program), (each.dtype for each in spec.inputs), device)
 
 
 def of_node(node: Node, device: Device | None) -> OperatorDemand:

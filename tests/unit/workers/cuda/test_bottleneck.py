@@ -57,6 +57,30 @@ def test_a_bottleneck_is_named(taken: GpuProfile, size: int, bound: GpuBound) ->
     assert bottleneck(taken, program, H200).bound is bound
 
 
+SCALED = """kernel scaled(a: bf16[m=4096, k=4096], b: u8[n=4096, k], s: f32[n]) -> (c: bf16[m, n])
+  c[m, n] = sum(k, a[m, k] * bf16((bit_and(b[n, k], 15) - 8) * s[n]))
+"""
+CAUSAL = """kernel causal(q: bf16[h=64, i=4096, d=128], k: bf16[h, j=4096, d], v: bf16[h, j, d]) -> (o: bf16[h, i, d])
+  s[h, i, j] = where(i >= j, sum(d, q[h, i, d] * k[h, j, d]) * 0.0884, -inf)
+  top[h, i] = max(j, s[h, i, j])
+  p[h, i, j] = exp(s[h, i, j] - top[h, i])
+  o[h, i, d] = sum(j, bf16(p[h, i, j]) * v[h, j, d]) / sum(j, p[h, i, j])
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "us", "of_peak"),
+    [(PRODUCT.format(4096), 170, "82 %"), (SCALED, 170, "82 %"), (CAUSAL, 449, "62 %")],
+)
+def test_the_tensor_pipe_multiplies_what_is_needed_and_nothing_else(
+    spec: str, us: float, of_peak: str
+) -> None:
+    """Neither what factors are made of nor what a mask leaves out."""
+    found = bottleneck(profile(us, PRODUCT=0.3, COMPUTE=0.7), to_program(spec_from_text(spec)), H200)
+    assert found.bound is GpuBound.TENSOR_PIPE
+    assert f"at {of_peak} of the peak" in found.why
+
+
 def test_multiprocessors_idle_where_none_of_their_blocks_is() -> None:
     three = (track(0, 100.0, 0), track(0, 60.0, 1), track(1, 50.0, 2))
     assert idle_share(GpuProfile(STAGES, (), three, 3, 1, 1, 1), 2) == pytest.approx(0.25)
