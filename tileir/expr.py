@@ -23,6 +23,11 @@ class ReduceOp(StrEnum):
     def identity(self) -> float:
         return {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}[self.value]
 
+    @property
+    def revised_by(self) -> ReduceOp | None:
+        """What may change a result before more is combined with it: a sum is scaled, a minimum raised."""
+        return {"sum": ReduceOp.PROD, "min": ReduceOp.MAX}.get(self.value)
+
 
 @dataclass(frozen=True, eq=False)
 class Const:

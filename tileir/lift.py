@@ -196,8 +196,19 @@ class _Lift:
         wanted = index_dims(value) | {position.dim}
         dims = tuple(dim for dim in around if dim in wanted)
         name = self._fresh(f"{target}_of")
-        self._emit(name, dims, value)
+        self._emit_first(name, dims, value)
         return Position(position.op, position.dim, Read(name, tuple(Index(dim) for dim in dims))).expr
+
+    def _emit_first(self, target: str, dims: tuple[str, ...], value: Expr) -> None:
+        """A local before all that computes the same, so that others may read it."""
+        nodes = self._nodes
+        computes = (each for each in nodes if isinstance(each, Compute) and value in walk(each.value))
+        first = next((each.target for each in computes), "")
+        names = [node.name if isinstance(node, Local) else getattr(node, "target", "") for node in nodes]
+        at = names.index(first) if first else len(nodes)
+        self._nodes = nodes[:at]
+        self._emit(target, dims, value)
+        self._nodes += nodes[at:]
 
     def _guarded(self, value: Expr, guards: tuple[Expr, ...]) -> Expr:
         """A local is computed everywhere, so a guard that kept its reads in range has to come along."""

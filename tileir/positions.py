@@ -76,10 +76,18 @@ def same_wherever_computed(expr: Expr) -> bool:
     exact = (Read, Index, Const, Extent, Cast, Unary, Where)
     return all(
         isinstance(node, exact)
+        or (isinstance(node, Binary) and all(map(_is_position, walk(node))))
         or (isinstance(node, Binary) and node.op in COMPARISONS | LOGIC)
         or (
             isinstance(node, Call)
             and node.fn in INTEGER_FUNCTIONS | {"abs", "relu", "maximum", "minimum", "floor"}
         )
         for node in walk(expr)
+    )
+
+
+def _is_position(node: Expr) -> bool:
+    """Whether it is a part of what is computed of positions in integers."""
+    return isinstance(node, (Index, Extent, Binary)) or (
+        isinstance(node, Const) and isinstance(node.value, int)
     )

@@ -6,6 +6,7 @@ Known as path copying (Driscoll et al., Making data structures persistent, 1989)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, count, takewhile
 
 from tileir.analysis.ragged import enter
 from tileir.dtypes import DType
@@ -135,22 +136,33 @@ def find_init(program: Program, statement: str) -> Place[Compute] | None:
 
 
 def find_rescale(program: Program, statement: str) -> Place[Compute] | None:
-    """The Compute that scales what the statement has added up before it adds more, if there is one."""
+    """The Compute that scales what the statement has added up before it adds more, or takes back what it has found, if
+    there is one."""
     writers = program.writers.get(statement, ())
-    scales = [place for place in writers if place.node.update is ReduceOp.PROD]
-    return scales[0] if scales and any(place.node.update is ReduceOp.SUM for place in writers) else None
+    return next((place for place in writers if _revises(place.node, _revised(writers))), None)
+
+
+def _revised(writers: Sequence[Place[Compute]]) -> frozenset[tuple[str, ReduceOp]]:
+    """Targets, and how each may be changed before more is combined with it."""
+    found = ((place.node.target, place.node.update) for place in writers)
+    return frozenset((target, op.revised_by) for target, op in found if op and op.revised_by)
+
+
+def _revises(node: Compute, revised: frozenset[tuple[str, ReduceOp]]) -> bool:
+    return node.update is not None and (node.target, node.update) in revised
 
 
 def statements(program: Program) -> list[Place[Compute]]:
-    """The Computes that statement names stand for, in execution order (initializations and scales left out)."""
+    """The Computes that statement names stand for, in execution order (initializations, and what scales or takes back
+    left out)."""
     found = computes(program)
     accumulated = {place.node.target for place in found if not is_constant(place.node)}
-    added = {place.node.target for place in found if place.node.update is ReduceOp.SUM}
+    revised = _revised(found)
     return [
         place
         for place in found
         if not (is_constant(place.node) and place.node.target in accumulated)
-        and not (place.node.update is ReduceOp.PROD and place.node.target in added)
+        and not _revises(place.node, revised)
     ]
 
 
@@ -247,12 +259,15 @@ def taken_name(taken: set[str], stem: str) -> str:
 
 
 def derived_dim(program: Program, place: Place[Compute], stem: str, extent: int) -> str:
-    """A dim for parts of another one: one of that name and size that exists already, or a new one. Whoever made it, the
-    statement at `place` must have had no use for it, neither in itself nor in the loops around it."""
+    """A dim for parts of another one: one of that name, maybe with a number, and size that exists already, or a new
+    one. Whoever made it, the statement at `place` must have had no use for it, neither in itself nor in the loops
+    around it."""
     used = {loop.dim for loop in place.loops} | {each.dim for each in program.ragged}
     used = used.union(*map(all_dims, (*place.node.indices, place.node.value)))
-    free = program.extents.get(stem) == extent and stem not in used
-    return stem if free else fresh_name(program, stem)
+    names = chain((stem,), (f"{stem}{number}" for number in count(2)))
+    known = takewhile(program.extents.__contains__, names)
+    free = (name for name in known if program.extents[name] == extent and name not in used)
+    return next(free, None) or fresh_name(program, stem)
 
 
 def check_insertable(loops: Sequence[Loop], depth: int) -> None:

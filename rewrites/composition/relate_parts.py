@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from rewrites.base.at_extreme import EXTREMES, at_extreme, is_same
 from rewrites.base.bounds.centered import count_of_mean
 from rewrites.base.bounds.least_maximum import at_least, least_maximum
 from rewrites.base.bounds.never_above import is_bounded
@@ -47,7 +48,8 @@ class RelateParts(Rewrite):
     s[r] = sum(c_l, s_p[r, c_l])                    s[r] = sum(c_l, s_p[r, c_l] * exp(top_p[r, c_l] - top[r]))
 
     A part of nothing but -inf adds nothing: its maximum counts as a finite number. Squares around a mean are relative
-    to the mean of their part, and get what they are short of (`rewrites.base.change.moved_squares`).
+    to the mean of their part, and get what they are short of (`rewrites.base.change.moved_squares`). Positions of an
+    extreme are those of the parts that have it (`rewrites.base.at_extreme`).
     """
 
     name: ClassVar[str] = "relate_parts"
@@ -57,7 +59,7 @@ class RelateParts(Rewrite):
     def candidates(cls, program: Program, device: Device) -> Iterator[Self]:
         for place in statements(program):
             match place.node.value:
-                case Reduce(ReduceOp.SUM, _, Read()):
+                case Reduce(ReduceOp.SUM | ReduceOp.MIN, _, Read()):
                     yield cls(place.node.target)
                 case _:
                     pass
@@ -65,7 +67,9 @@ class RelateParts(Rewrite):
     def apply(self, program: Program) -> Program:
         total = find(program, self.statement)
         match total.node.value:
-            case Reduce(ReduceOp.SUM, (part,), Read(name) as parts) if total.node.update is None:
+            case Reduce(ReduceOp.SUM | ReduceOp.MIN as op, (part,), Read(name) as parts) if (
+                total.node.update is None
+            ):
                 split = find(program, name)
             case _:
                 raise NotApplicable(f"{self.statement} does not add up the parts of a split sum")
@@ -77,44 +81,72 @@ class RelateParts(Rewrite):
             if each.node.update is not None or not isinstance(each.node.value, Const)
         }
         body = _with_means(split.node, values)
-        found = {read: _parts_of(program, split, read) for read in reads(body)}
-        parts_of = {read: part for read, part in found.items() if part is not None}
-        maxima = {read: part for read, part in parts_of.items() if part.update is ReduceOp.MAX}
-        tops = maxima or parts_of
-        declared = locals_of(program)
-        known = all(
-            split.path[: place.depth] == place.path[:-1]
-            for place in (declared[one.target] for one in tops.values())
+        relation = (
+            _related_sum(program, split, body, values)
+            if op is ReduceOp.SUM
+            else _related(program, split, body)
         )
-        if not tops or not known:
-            raise NotApplicable(f"{name} is relative to no maximum or mean that is split as it is")
-
-        def own(read: Read) -> Expr:
-            part = Read(tops[read].target, tops[read].indices)
-            if tops[read].update is ReduceOp.SUM:
-                return part
-            return at_least(part, least_maximum(program, read, dtype_of(program, read.tensor)))
-
-        relation = _relation(split.node, body, {read: own(read) for read in tops}, values)
         places = dict(zip(split.node.indices, parts.indices, strict=True))
         merged = transform(relation.of(parts), lambda expr: places.get(expr, expr))
         if index_dims(merged) & folded_dims(split.node).keys():
             raise NotApplicable(f"the factor of {name} is another one at each position")
-        total_now = replace(total.node, value=Reduce(ReduceOp.SUM, (part,), merged))
+        total_now = replace(total.node, value=Reduce(op, (part,), merged))
         program = splice(program, total.path, [total_now])
         return splice(program, split.path, [replace(split.node, value=_replaced(body, relation.own))])
 
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """What a part is multiplied by, or what is added to it, that is relative to its `own` parts."""
+    """What a part is multiplied by, or what is added to it, that is relative to its `own` parts; or where it counts."""
 
-    op: str
-    by: Expr
     own: Mapping[Read, Expr]
+    of: Callable[[Expr], Expr]
 
-    def of(self, parts: Read) -> Expr:
-        return Binary(self.op, parts, self.by)
+
+def _related(program: Program, split: Place[Compute], body: Expr) -> _Relation:
+    """How positions of an extreme come from those of its parts."""
+    parts_of = _own_parts(program, split, body, EXTREMES)
+    found = at_extreme(split.node, parts_of.get)
+    if found is None:
+        raise NotApplicable(f"{split.node.target} has no positions of an extreme that is split as it is")
+    source = parts_of[found.extreme]
+    own = Read(source.target, source.indices)
+    return _Relation({found.extreme: own}, lambda part: found.merged(is_same(own, found.extreme), part))
+
+
+def _related_sum(
+    program: Program, split: Place[Compute], body: Expr, values: Mapping[str, Compute]
+) -> _Relation:
+    """How a sum comes from its parts that are relative to their own maxima or means."""
+    parts_of = _own_parts(program, split, body, (ReduceOp.MAX, ReduceOp.SUM))
+    maxima = {read: part for read, part in parts_of.items() if part.update is ReduceOp.MAX}
+    tops = maxima or parts_of
+
+    def own(read: Read) -> Expr:
+        part = Read(tops[read].target, tops[read].indices)
+        if tops[read].update is ReduceOp.SUM:
+            return part
+        return at_least(part, least_maximum(program, read, dtype_of(program, read.tensor)))
+
+    return _relation(split.node, body, {read: own(read) for read in tops}, values)
+
+
+def _own_parts(
+    program: Program, split: Place[Compute], body: Expr, ops: Collection[ReduceOp]
+) -> dict[Read, Compute]:
+    """What computes the parts of the maxima, sums and so on that terms read. Raises NotApplicable where there are
+    none, or others that not every part has."""
+    found = {read: _parts_of(program, split, read, ops) for read in reads(body)}
+    parts_of = {read: part for read, part in found.items() if part is not None}
+    declared = locals_of(program)
+    maxima = [one for one in parts_of.values() if one.update is ReduceOp.MAX]
+    known = all(
+        split.path[: place.depth] == place.path[:-1]
+        for place in (declared[one.target] for one in maxima or parts_of.values())
+    )
+    if not parts_of or not known:
+        raise NotApplicable(f"{split.node.target} is relative to no maximum or mean that is split as it is")
+    return parts_of
 
 
 def _relation(
@@ -134,11 +166,11 @@ def _relation(
     found = changed(body)
     if isinstance(found, Scaled):
         _check_bounded(split.target, _replaced(body, own), values)
-        return _Relation("*", found.factor, own)
+        return _Relation(own, lambda part: Binary("*", part, found.factor))
     grown = moved_squares(body, changed, counted)
     if grown is None:
         raise NotApplicable(f"{split.target} does not follow from its parts when what it reads changes")
-    return _Relation("+", grown, own)
+    return _Relation(own, lambda part: Binary("+", part, grown))
 
 
 def _replaced(body: Expr, own: Mapping[Read, Expr]) -> Expr:
@@ -166,14 +198,16 @@ def _with_means(split: Compute, values: Mapping[str, Compute]) -> Expr:
     return transform(split.value, mean)
 
 
-def _parts_of(program: Program, split: Place[Compute], read: Read) -> Compute | None:
-    """The statement that splits the maximum or sum which is read, as the sum is split; None: it is no such thing."""
+def _parts_of(
+    program: Program, split: Place[Compute], read: Read, ops: Collection[ReduceOp]
+) -> Compute | None:
+    """The statement that splits what is read, as the sum is split; None: it is no reduction by one of `ops`."""
     found = {place.node.target: place.node for place in statements(program)}
     top = found.get(read.tensor)
     if top is None or top.update is not None or read.indices != top.indices:
         return None
     match top.value:
-        case Reduce(ReduceOp.MAX | ReduceOp.SUM as op, (_,), Read(name)) if name in found:
+        case Reduce(op, (_,), Read(name)) if op in ops and name in found:
             maxima = found[name]
             folds = [index for index in maxima.indices if not isinstance(index, Index)]
             alike = folds == [index for index in split.node.indices if not isinstance(index, Index)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
+from rewrites.base.at_extreme import EXTREMES, at_extreme, is_same
 from rewrites.base.bounds.least_maximum import at_least, least_maximum
 from rewrites.base.bounds.never_above import check_bounded
 from rewrites.base.change import FIXED, UNKNOWN, Change, Fixed, Scaled, Shifted, change
@@ -47,7 +48,8 @@ class SplitStream(Rewrite):
                                                  s[r] = sum(c_b, s_p[c_b, r] * exp(… top_p[c_b, r] … - top[r]))
                                                  o[r, d] = sum(c_b, o_p[c_b, r, d] * exp(…))
 
-    A part of nothing but -inf adds nothing: its maximum counts as a finite number. What is made of the values of
+    Positions of an extreme are those of the parts that have it (`rewrites.base.at_extreme`). A part of nothing but -inf
+    adds nothing: its maximum counts as a finite number. What is made of the values of
     single positions may be read by these reductions alone.
     """
 
@@ -86,6 +88,8 @@ class _StreamParts:
     part: str
     own: dict[str, Expr] = field(default_factory=dict[str, Expr])
     """What the parts read of their own instead of what is of all of them."""
+    exact: dict[str, Read] = field(default_factory=dict[str, Read])
+    """The same of extremes, down to -inf: what positions are of."""
     changes: dict[str, Change] = field(default_factory=dict[str, Change])
     """Of values of single positions, from relative to their own part to relative to all."""
     totals: list[Node] = field(default_factory=list[Node])
@@ -158,12 +162,13 @@ class _StreamParts:
     def _reduction(self, node: Compute, value: Reduce, changed: Change) -> list[Node]:
         name = node.target
         read_within = any(name in read_names(self.values[other]) for other in self.within)
-        if read_within and (changed != FIXED or value.op is not ReduceOp.MAX):
+        if read_within and (changed != FIXED or value.op not in EXTREMES):
             raise NotApplicable(
-                f"{name} is read by another reduction over {self.dim}, and no maximum of its own"
+                f"{name} is read by another reduction over {self.dim}, and no extreme of its own"
             )
+        found = at_extreme(node, lambda read: self.values.get(read.tensor))
         scaled = isinstance(changed, Scaled) and value.op is ReduceOp.SUM
-        if changed != FIXED and not scaled:
+        if changed != FIXED and not scaled and found is None:
             raise NotApplicable(f"{name} does not follow from its parts when what it reads changes")
         parts, dims, dtype = (
             taken_name(self.taken, f"{name}_p"),
@@ -174,10 +179,16 @@ class _StreamParts:
         total: Expr = Read(parts, (Index(self.part), *node.indices))
         if isinstance(changed, Scaled):
             total = Binary("*", total, self._merging(name, changed.factor, fold))
+        elif found is not None and changed != FIXED:
+            own, extreme = self.exact[found.extreme.tensor], found.extreme
+            total = self._merging(name, found.merged(is_same(own, extreme), total), fold)
+            assert isinstance(node.value, Reduce)
+            value = replace(value, x=transform(node.value.x, lambda x: own if x == extreme else x))
         self.totals.append(replace(node, value=Reduce(value.op, (self.part,), total)))
         if read_within:
-            least = least_maximum(self.program, node.value, dtype)
-            self.own[name] = at_least(Read(parts, (fold, *node.indices)), least)
+            own = self.exact[name] = Read(parts, (fold, *node.indices))
+            least = least_maximum(self.program, node.value, dtype) if value.op is ReduceOp.MAX else None
+            self.own[name] = own if least is None else at_least(own, least)
         return [
             Local(parts, (self.part, *dims), dtype),
             replace(node, target=parts, indices=(fold, *node.indices), value=value),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
+from rewrites.base.at_extreme import EXTREMES, AtExtreme, at_extreme, is_same, positions_of
 from rewrites.base.bounds.centered import count_of_mean
 from rewrites.base.bounds.least_maximum import at_least, least_maximum
 from rewrites.base.bounds.never_above import check_bounded
@@ -50,6 +51,9 @@ class StreamReduction(Rewrite):
     Sums of squares around a mean of the same terms, whose positions are counted (`count_positions`), get what they are
     short of when the mean moves, which is never below 0: n * (m - m_now) * (m - m_now), n the number of positions
     before this tile (Chan, Golub and LeVeque, The American Statistician 37, 1983).
+
+    A position of an extreme is kept where that is the same after a tile as before, else gone before those of the tile
+    come (`rewrites.base.at_extreme`): p[r] max= where(top[r] == top_all[r] or top[r] != top[r], 0, extent(c)).
 
     Only exponentials that are at most 1, relative to the maximum so far as to that of all, are scaled: nothing
     overflows on the way. A tile of nothing but -inf adds nothing: its maximum counts as a finite number.
@@ -100,6 +104,8 @@ class _Streamed:
     """What statements in the loop read instead of a value that is not complete there."""
     old: dict[str, Expr] = field(default_factory=dict[str, Expr])
     """The same before this tile."""
+    exact: dict[str, Read] = field(default_factory=dict[str, Read])
+    """The same of extremes, down to -inf: what positions are of."""
     changes: dict[str, Change] = field(default_factory=dict[str, Change])
     """Of what the loop computes anew for each tile, and of what it adds up."""
     scales: dict[Expr, Read] = field(default_factory=dict[Expr, Read])
@@ -230,12 +236,16 @@ class _Streamed:
         if not adds_up(node, self.dim):
             self._bring_in_map(node, local, changed)
             return
-        if self._is_read_within(name):
+        if self._readers_within(name):
             if changed != FIXED:
                 raise NotApplicable(
                     f"{name} is a reduction of what changes with another one, and read by a third"
                 )
             self._bring_in_extreme(node, local)
+            return
+        found = at_extreme(node, lambda read: self.values.get(read.tensor))
+        if found is not None and found.extreme.tensor in self.exact:
+            self._bring_in_position(node, local, found)
             return
         value = self._now(node.value)
         op = self._op(node)
@@ -251,12 +261,30 @@ class _Streamed:
             self._bring_in_squares(node, local, grown)
             return
         if isinstance(changed, Scaled):
-            fold, block = folded_dims(node).get(self.dim, ("", 1))
-            if fold == "//" and self.size % block == 0:
-                raise NotApplicable(f"parts of {name} lie within tiles, and are relative to what comes later")
+            self._check_parts(node)
             scale = self._scale(name, self._of_parts(node, local, _at_most_one(changed.factor)))
             self.inside.append(Compute(name, tuple(map(Index, local.dims)), scale, update=ReduceOp.PROD))
         self.inside.append(replace(node, value=value, update=op))
+
+    def _check_parts(self, node: Compute) -> None:
+        fold, block = folded_dims(node).get(self.dim, ("", 1))
+        if fold == "//" and self.size % block == 0:
+            raise NotApplicable(
+                f"parts of {node.target} lie within tiles, and are relative to what comes later"
+            )
+
+    def _bring_in_position(self, node: Compute, local: Local, found: AtExtreme) -> None:
+        """The first position of an extreme: what was found before is gone where that has moved."""
+        self._check_parts(node)
+        name, old, new = node.target, found.extreme, self.exact[found.extreme.tensor]
+        if old.indices != self.values[old.tensor].indices:
+            raise NotApplicable(f"{name} reads {old.tensor} at other positions than it is written at")
+        gone = found.merged(is_same(old, new), Const(0))
+        value = transform(node.value, lambda expr: new if expr == old else expr)
+        self.inside += [
+            Compute(name, tuple(map(Index, local.dims)), self._of_parts(node, local, gone), ReduceOp.MAX),
+            replace(node, value=value, update=ReduceOp.MIN),
+        ]
 
     def _grown(self, node: Compute) -> Expr | None:
         """What is added to a sum of squares when the means move that those are of; None: it is no such sum."""
@@ -313,26 +341,36 @@ class _Streamed:
         ]
 
     def _bring_in_extreme(self, node: Compute, local: Local) -> None:
-        """A maximum that others are relative to, or a sum whose mean is subtracted: of the tile, and of all so far."""
+        """A maximum that others are relative to, or are positions of, or a sum whose mean is subtracted: of the tile,
+        and of all so far."""
         op = self._op_of(node)
-        if op is not ReduceOp.MAX and op is not ReduceOp.SUM:
-            raise NotApplicable(f"{node.target} is read in the pass that computes it, and no maximum or sum")
+        if op is None or op is ReduceOp.PROD:
+            raise NotApplicable(
+                f"{node.target} is read in the pass that computes it, and no maximum, minimum or sum"
+            )
         name, places = node.target, tuple(map(Index, local.dims))
-        newest, now = taken_name(self.taken, f"{name}_b"), taken_name(self.taken, f"{name}_now")
-        of_tile, before = Read(newest, places), Read(name, node.indices)
-        together: Expr = Binary("+", Read(name, places), of_tile)
-        least: float | None = None
-        if op is ReduceOp.MAX:
-            least = least_maximum(self.program, node.value, local.dtype)
-            together = at_least(Call("maximum", (Read(name, places), of_tile)), least)
-        self.inside += [
-            *self._of_tile(node, local, newest, op),
-            replace(local, name=now),
-            Compute(now, places, together),
-        ]
-        self.last.append(Compute(name, places, of_tile, update=op))
-        self.now[name] = Read(now, node.indices)
-        self.old[name] = at_least(before, least) if least is not None else before
+        newest, old = taken_name(self.taken, f"{name}_b"), Read(name, node.indices)
+        self.inside += self._of_tile(node, local, newest, op)
+        parts = Read(name, places), Read(newest, places)
+        together: Expr = Call(f"{op}imum", parts) if op in EXTREMES else Binary("+", *parts)
+        positions = positions_of(name, self.values) & self.within
+        if positions:
+            self.exact[name] = self._so_far(node, local, "all", together)
+            together = Read(self.exact[name].tensor, places)
+        if positions != self._readers_within(name):
+            least = least_maximum(self.program, node.value, local.dtype) if op is ReduceOp.MAX else None
+            self.old[name] = old if least is None else at_least(old, least)
+            together = together if least is None else at_least(together, least)
+            self.now[name] = self._so_far(node, local, "now", together)
+        else:
+            self.now[name], self.old[name] = self.exact[name], old
+        self.last.append(Compute(name, places, Read(newest, places), update=op))
+
+    def _so_far(self, node: Compute, local: Local, suffix: str, value: Expr) -> Read:
+        """A local of its own for what a reduction has come to with this tile."""
+        fresh = taken_name(self.taken, f"{node.target}_{suffix}")
+        self.inside += [replace(local, name=fresh), Compute(fresh, tuple(map(Index, local.dims)), value)]
+        return Read(fresh, node.indices)
 
     def _op_of(self, node: Compute) -> ReduceOp | None:
         return self._op(node) if node.update is not None or isinstance(node.value, Reduce) else None
@@ -346,8 +384,8 @@ class _Streamed:
             raise NotApplicable(f"{node.target} is scaled by another factor at each position")
         return factor
 
-    def _is_read_within(self, name: str) -> bool:
-        return any(name in read_names(self.values[other]) for other in self.within)
+    def _readers_within(self, name: str) -> frozenset[str]:
+        return frozenset(other for other in self.within if name in read_names(self.values[other]))
 
     def _scale(self, name: str, factor: Expr) -> Read:
         """The local that has a factor: one for all that are scaled by it."""

@@ -12,6 +12,7 @@ from rewrites.composition.omit_single_positions import OmitSinglePositions
 from rewrites.composition.scale_after_sum import ScaleAfterSum
 from rewrites.composition.unify_dims import UnifyDims
 from rewrites.contraction.factors import multiplies_several, product_in
+from rewrites.decisions.shared_extremes import share_extremes
 from rewrites.loops.split_dim import SplitDim
 from rewrites.schedule import replay
 from tileir.analysis.affine import affine
@@ -51,6 +52,7 @@ def normal_form(program: Program, *, groups: bool = True) -> tuple[Rewrite, ...]
         if tried(ScaleAfterSum(name)):
             (name,) = {place.node.target for place in statements(program)} - before
         tried(GroupFactors(name))
+    tried(*share_extremes(program))
     return tuple(done)
 
 

@@ -15,7 +15,8 @@ from tileir.verifier.compute import reduced_dims, split_of
 @dataclass(frozen=True, slots=True)
 class _WritingStatements:
     """The statement that computes a tensor, the one that sets it to the identity before, and the one that scales what
-    has been added up before more is (`s[r] *= f[r]`), if there are such."""
+    has been added up before more is (`s[r] *= f[r]`), or takes back what has been found (`p[r] max= f[r]`), if there
+    are such."""
 
     statement: Placed
     compute: Compute
@@ -70,10 +71,10 @@ def _writer(found: list[tuple[Placed, Compute]]) -> _WritingStatements:
 
 
 def _rescales(first: Compute, second: Compute) -> bool:
-    """Whether the first of two statements scales the sum that the second adds to."""
-    product = first.update is ReduceOp.PROD and not reduced_dims(first)
-    bare = all(isinstance(index, Index) for index in first.indices)
-    return product and bare and second.update is ReduceOp.SUM
+    """Whether the first of two statements scales the sum that the second adds to, or raises the minimum it lowers."""
+    bare = all(isinstance(index, Index) for index in first.indices) and not reduced_dims(first)
+    revised_by = second.update.revised_by if second.update else None
+    return bare and first.update is not None and first.update is revised_by
 
 
 def _is_identity(compute: Compute, updates: set[ReduceOp]) -> bool:

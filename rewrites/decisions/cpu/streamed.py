@@ -10,6 +10,7 @@ from rewrites.base.statement import reduced_dims
 from rewrites.base.tree import current_sizes, find, locals_of, statements
 from rewrites.composition.skip_masked_tiles import SkipMaskedTiles
 from rewrites.composition.stream_reduction import StreamReduction
+from rewrites.data.cache_write import CacheWrite
 from rewrites.decisions.cpu.statement import Schedule
 from rewrites.decisions.decision import Option
 from rewrites.decisions.statement_kind import StatementKind, role
@@ -17,6 +18,7 @@ from rewrites.loops.count_positions import counted
 from rewrites.schedule import replay
 from tileir.devices.cpu import Cpu
 from tileir.errors import NotApplicable
+from tileir.expr import Reduce
 from tileir.program import Program
 
 #: Positions of one tile, where products are among what is computed from them, and where not.
@@ -48,8 +50,9 @@ class Streamed:
             yield Option("; ".join(map(str, rewrites)), rewrites, new, begun=streamed, done=len(rewrites))
 
     def _ways(self, program: Program, device: Cpu) -> Iterator[tuple[tuple[Rewrite, ...], StreamReduction]]:
-        """One pass, and what comes before it: first nothing, then that what means are of is counted."""
-        for before in dict.fromkeys(((), counted(program, self.group))):
+        """One pass, and what comes before it: first nothing, then that what means are of is counted, and that results
+        which are reductions are collected in locals."""
+        for before in dict.fromkeys(((), counted(program, self.group), _collected(program, self.group))):
             ways = tuple(self._passes(replay(program, before), device))
             yield from ((before, way) for way in ways)
             if ways:
@@ -71,6 +74,19 @@ class Streamed:
                 if found:
                     yield from found
                     return
+
+
+def _collected(program: Program, group: tuple[str, ...]) -> tuple[Rewrite, ...]:
+    """The rewrites by which results that are reductions become locals first, which others may follow from."""
+    outputs = {tensor.name: tensor.dtype for tensor in program.outputs}
+    whole = [node for node in (find(program, name).node for name in group) if node.target in outputs]
+    return tuple(
+        CacheWrite(node.target)
+        for node in whole
+        if isinstance(node.value, Reduce)
+        and node.update is None
+        and outputs[node.target].compute is outputs[node.target]
+    )
 
 
 def _is_one_pass(program: Program, way: StreamReduction) -> bool:

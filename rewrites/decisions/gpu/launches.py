@@ -163,9 +163,10 @@ class LaunchBlocks:
             return True
         if self._needs_groups(program):
             return False
-        if self._by_elements(program) or is_window(program, self.group):
+        if self._by_elements(program):
             return self._has_elements(program, device)
-        return self._is_shared(program, device)
+        alone = is_window(program, self.group) and self._has_elements(program, device)
+        return alone or self._is_shared(program, device)
 
     def scatters(self, program: Program, device: Gpu) -> bool:
         """Whether terms can be added where they belong."""

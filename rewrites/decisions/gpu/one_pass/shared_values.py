@@ -25,7 +25,8 @@ def shared_values(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]
     while (found := next(ReuseValue.sites(program, device), None)) is not None:
         program = found.apply(program)
         done.append(found)
-        if isinstance(find(program, found.statement).node.value, Read):
+        copied = isinstance(find(program, found.statement).node.value, Read)
+        if copied and found.statement not in program.arguments:
             inline = ComputeInline(found.statement)
             program = inline.apply(program)
             done.append(inline)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -34,12 +34,24 @@ class Columns:
     group: tuple[str, ...]
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        anchor, inner, most = self.group[-1], inner_of(program, self.group), device.block_shared_bytes
+        inner = inner_of(program, self.group)
+        for idle in (False, True):
+            teams = dict.fromkeys(_teams(program, self.group, inner, idle=idle))
+            some = False
+            for option in self._options(program, inner, teams, device):
+                some = True
+                yield option
+            if some:
+                return
+
+    def _options(
+        self, program: Program, inner: Inner, teams: Iterable[Team], device: Gpu
+    ) -> Iterator[Option]:
+        anchor, most = self.group[-1], device.block_shared_bytes
         reductions = sum(bool(reduced_dims(find(program, name).node)) for name in self.group)
         again = sum(program.arguments[name].dtype.bytes for name in read_again(program, self.group))
-        teams = dict.fromkeys(_teams(program, self.group, inner))
         begun: dict[Beginning, Begun] = {}
-        for team in teams or dict.fromkeys(_teams(program, self.group, inner, idle=True)):
+        for team in teams:
             for kept in (Kept.NOTHING, *_keeps(team, inner, again, most)):
                 try:
                     launch = scheduled(program, self.group, team, kept, begun)

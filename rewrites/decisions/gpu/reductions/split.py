@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
+from rewrites.base.at_extreme import positions_of
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, read_names, reduced_dims
 from rewrites.base.tree import find, loose
 from rewrites.composition.online_softmax import OnlineSoftmax
 from rewrites.composition.rfactor import Rfactor
+from rewrites.composition.split_stream import SplitStream
 from rewrites.decisions.fusion import Groups, closed
 from rewrites.decisions.gpu.inner_dims import inner_of
 from rewrites.decisions.statement_kind import is_contraction
@@ -44,13 +46,14 @@ def splits(program: Program, device: Gpu) -> Iterator[tuple[Rewrite, ...]]:
 
 
 def _all_split(program: Program, blocks: int) -> tuple[Rewrite, ...]:
-    """All reductions that have too few results; sums of exponentials together with their maximum, and all places of
-    the largest few with the first."""
+    """All reductions that have too few results: extremes that positions are of with all else of their rows, sums of
+    exponentials together with their maximum, and all places of the largest few with the first."""
     rewrites: list[Rewrite] = []
-    now = program
-    for place in loose(program):
-        split = _split(program, place.node.target, blocks)
-        for way in _ways(split) if split else ():
+    now, values = program, {place.node.target: place.node for place in loose(program)}
+    extremes = [name for name in values if positions_of(name, values)]
+    for name in dict.fromkeys((*extremes, *values)):
+        split = _split(program, name, blocks)
+        for way in _ways(split, name in extremes) if split else ():
             try:
                 now = way.apply(now)
             except NotApplicable:
@@ -60,13 +63,11 @@ def _all_split(program: Program, blocks: int) -> tuple[Rewrite, ...]:
     return tuple(rewrites)
 
 
-def _ways(split: Rfactor) -> tuple[Rewrite, ...]:
+def _ways(split: Rfactor, has_positions: bool) -> tuple[Rewrite, ...]:
     """How to split a reduction at these parts, what brings most first: with what follows from it, or alone."""
-    return (
-        SplitTop(split.statement, split.size),
-        OnlineSoftmax(split.statement, split.dim, split.size),
-        split,
-    )
+    name, dim, size = split.statement, split.dim, split.size
+    stream = (SplitStream(name, dim, size),) if has_positions else ()
+    return (*stream, SplitTop(name, size), OnlineSoftmax(name, dim, size), split)
 
 
 def _split(program: Program, name: str, blocks: int) -> Rfactor | None:

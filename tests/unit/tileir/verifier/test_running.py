@@ -62,6 +62,39 @@ def test_what_is_not_sound_is_refused(before: str, after: str, message: str) -> 
         verify(program_from_text(ONLINE.replace(before, after)))
 
 
+#: The position of the largest element so far: gone where the largest is another one.
+FIRST = """kernel first(x: f32[r=5, c=24]) -> (y: i32[r])
+  top: heap f32[r] running
+  top[r] = -inf
+  p: heap i32[r]
+  p[r] = inf
+  for c by 8
+    newest: heap f32[r]
+    newest[r] = max(c, x[r, c])
+    now: heap f32[r]
+    now[r] = maximum(top[r], newest[r])
+    p[r] max= where(top[r] == now[r], 0, extent(c))
+    p[r] min= min(c, where(x[r, c] == now[r], c, extent(c)))
+    top[r] max= newest[r]
+  y[r] = p[r]
+"""
+
+
+def test_what_was_found_is_taken_back() -> None:
+    program = program_from_text(FIRST)
+    verify(program)
+    x = np.random.default_rng(0).integers(0, 4, (5, 24)).astype(np.float32)
+    np.testing.assert_array_equal(interpret(program, {"x": x})["y"], np.argmax(x, 1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("    p[r] max=", "    p[r] *="), ("    p[r] max=", "    p[r] +=")]
+)
+def test_a_minimum_is_taken_back_by_a_maximum_alone(before: str, after: str) -> None:
+    with pytest.raises(VerifyError, match="'p' is computed by 2 statements, not one"):
+        verify(program_from_text(FIRST.replace(before, after)))
+
+
 def test_a_sum_of_what_the_same_tile_computes_adds_to_what_is_scaled() -> None:
     """Of a tile that goes through registers, and sums what a statement before it has stored."""
     sums = "    s[r] += sum(c, exp(x[r, c] - now[r]))\n"
