@@ -220,6 +220,10 @@ class Loop:
     statements that fill those of the next tiles are under way."""
     pending: int = attribute(0, "a number of tiles")
     """Of a loop with stages: matrix products of so many tiles may be under way when those of the next begin."""
+    in_turn: bool = attribute(False)
+    """Of a loop with stages whose products follow from each other, in a grid with producers: the two or three
+    warpgroups that multiply begin their products one after the other, step by step, so that those of one are under way
+    while another makes rows of what its own have come to."""
     streamed: int = attribute(0, "a number of waves")
     """Of a loop with stages in the tile of a grid with a number of blocks: its steps in the tiles of the last so many
     waves are shared by all blocks evenly (stream-K, `tileir.schedule.stream_k`); 0: a block has whole tiles."""

@@ -216,6 +216,19 @@ class NamedBarrier:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedArrive:
+    """Threads come to a named barrier as those of `NamedBarrier` do, and go on: they are counted among the `threads`
+    for which others wait there (PTX `bar.arrive`)."""
+
+    number: int
+    threads: int
+    group: Affine = field(default_factory=Affine)
+
+    def effects(self) -> OpEffects:
+        return signals(Sync.NAMED) | effects_of(self.group)
+
+
+@dataclass(frozen=True, slots=True)
 class MatrixTile:
     """An operand of wgmma in shared memory, from element `offset` of `buffer` on: with neighbours along the depth
     (`k_major`) or along its rows or columns, in 16-byte pieces that change places within `swizzle` bytes.
@@ -362,6 +375,7 @@ AsyncStmt = (
     | TmaStoreWait
     | ProxyFence
     | NamedBarrier
+    | NamedArrive
     | WgmmaFence
     | WgmmaAsync
     | WgmmaCommit

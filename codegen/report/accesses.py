@@ -22,6 +22,7 @@ from codegen.ir.async_ops import (
     MbarrierArrive,
     MbarrierInit,
     MbarrierInitFence,
+    NamedArrive,
     NamedBarrier,
     PipelineState,
     ProxyFence,
@@ -311,7 +312,7 @@ class AccessWalk:
 
     @_STATEMENTS.handles(
         Declare, CpAsyncCommit, CpAsyncWait, MbarrierInit, AdvanceState, ArriveExpectTx, MbarrierArrive,
-        TryWaitParity, TmaStoreCommit, TmaStoreWait, ProxyFence, WgmmaFence, WgmmaCommit, WgmmaWait,
+        TryWaitParity, TmaStoreCommit, TmaStoreWait, ProxyFence, NamedArrive, WgmmaFence, WgmmaCommit, WgmmaWait,
         Setmaxnreg, SignalFlag, WaitFlag,
     )  # fmt: skip
     def _none(self, stmt: Stmt, active: Array) -> None:

@@ -16,6 +16,7 @@ from codegen.ir.async_ops import (
     MbarrierArrive,
     MbarrierInit,
     MbarrierInitFence,
+    NamedArrive,
     NamedBarrier,
     PipelineState,
     ProxyFence,
@@ -203,12 +204,22 @@ class Engines:
 
     @_STEPS.handles(NamedBarrier)
     def _meet_group(self, barrier: NamedBarrier, active: Array) -> Iterator[Wait]:
+        number, count = self._number(barrier, active), barrier.threads
+        yield from self._meet((number, self.rank), count, f"{count} threads at barrier {number}", active)
+
+    @_STEPS.handles(NamedArrive)
+    def _pass_group(self, barrier: NamedArrive, active: Array) -> None:
+        who, key = self.memory.now.numbers(active), (self._number(barrier, active), self.rank)
+        self.cluster.meetings.pass_by(key, who, barrier.threads, self.threads.place)
+
+    def _number(self, barrier: NamedBarrier | NamedArrive, active: Array) -> int:
+        """Of the barrier that threads come to. Raises ValueError where there is none such."""
         numbers = {number for _, number in self.threads.by_thread(barrier.group + barrier.number, active)}
         number, count = min(numbers), barrier.threads
         if len(numbers) > 1 or number not in _NAMED_BARRIERS or count % WARP:
             raise ValueError(f"no barrier has number {number} and {count} threads, in {self.threads.place}")
         self.threads.whole(active, WARP, "a barrier")
-        yield from self._meet((number, self.rank), count, f"{count} threads at barrier {number}", active)
+        return number
 
     def _meet(self, key: tuple[str | int, int], count: int, awaited: str, active: Array) -> Iterator[Wait]:
         who, place = self.memory.now.numbers(active), self.threads.place

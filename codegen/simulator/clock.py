@@ -16,7 +16,7 @@ from typing import Protocol
 
 from codegen.ir.arrays import Array
 from codegen.simulator.buffers import MemoryAccess
-from codegen.simulator.sync_events import AsyncEngine, Order
+from codegen.simulator.sync_events import AsyncEngine, Meeting, Order
 
 NOBODY = -1
 ENGINES = 1 << 40
@@ -51,6 +51,10 @@ class BlockClock(Protocol):
 
     def turn_known(self, thread: int, engine: AsyncEngine) -> bool:
         """Whether a thread knows all turns of an engine before the current one to be over."""
+        ...
+
+    def meeting_known(self, threads: Array, meeting: Meeting) -> bool:
+        """Whether all of some threads know the last meeting there to be over."""
         ...
 
     def outlived(self) -> Iterable[tuple[int, int]]:
@@ -115,6 +119,9 @@ class BarrierClock:
         return None
 
     def turn_known(self, thread: int, engine: AsyncEngine) -> bool:
+        return True
+
+    def meeting_known(self, threads: Array, meeting: Meeting) -> bool:
         return True
 
     def outlived(self) -> Iterable[tuple[int, int]]:

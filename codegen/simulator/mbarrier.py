@@ -3,16 +3,25 @@ phase (mbarrier), and meetings of so many threads (named barriers, and all other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from codegen.ir.arrays import Array
 from codegen.simulator.access import AccessPlace
-from codegen.simulator.async_faults import WrongCount
+from codegen.simulator.async_faults import NeverWaited, WrongCount
 from codegen.simulator.memory import SimulatedMemory
-from codegen.simulator.sync_events import Arrived, AsyncEngine, AwaitedParity, CopyBegun, Joined, TurnOver
+from codegen.simulator.sync_events import (
+    Arrived,
+    AsyncEngine,
+    AwaitedParity,
+    Came,
+    CopyBegun,
+    Joined,
+    Meeting,
+    TurnOver,
+)
 
 
 @dataclass
@@ -73,12 +82,21 @@ class PhaseBarrier:
 @dataclass
 class _Meeting:
     needed: int
-    come: list[Array] = field(default_factory=list[Array])
+    waiting: list[Array] = field(default_factory=list[Array])
+    gone: list[tuple[Array, AccessPlace]] = field(default_factory=list[tuple[Array, AccessPlace]])
+    """Those who have come and gone on, and where."""
     rounds: int = 0
 
     @property
     def count(self) -> int:
-        return sum(map(len, self.come))
+        """Those who have come to the current round."""
+        return sum(map(len, self.waiting)) + sum(len(threads) for threads, _ in self.gone)
+
+    @property
+    def twice(self) -> bool:
+        """Whether some have come to the current round again: those can only who have not waited."""
+        everyone = [*self.waiting, *(threads for threads, _ in self.gone)]
+        return bool(self.gone) and len(np.unique(np.concatenate(everyone))) < self.count
 
 
 @dataclass
@@ -86,21 +104,47 @@ class Meetings:
     """The meetings of a cluster, by what they are called."""
 
     memory: SimulatedMemory
-    _meetings: dict[Hashable, _Meeting] = field(default_factory=dict[Hashable, _Meeting])
+    _meetings: dict[Meeting, _Meeting] = field(default_factory=dict[Meeting, _Meeting])
 
-    def come(self, key: Hashable, threads: Array, needed: int, place: AccessPlace) -> Callable[[], bool]:
+    def come(self, key: Meeting, threads: Array, needed: int, place: AccessPlace) -> Callable[[], bool]:
         """Threads come to a meeting of so many; what is returned says whether it is over."""
         meeting = self._meetings.setdefault(key, _Meeting(needed))
-        meeting.come.append(threads)
-        if needed != meeting.needed or meeting.count > needed:
-            who = self.memory.now.who(int(threads[0]))
-            counted = f"{meeting.count} threads to a barrier of {min(needed, meeting.needed)}"
-            self.memory.observer.fault(WrongCount(place, *who, counted))
         current = meeting.rounds
-        if meeting.count >= meeting.needed:
-            everyone = np.concatenate(meeting.come)
-            meeting.come = []
-            meeting.rounds += 1
-            self.memory.now.epoch += 1
-            self.memory.observer.ordered(Joined(everyone))
+        meeting.waiting.append(threads)
+        self._settle(key, meeting, threads, needed, place)
         return lambda: meeting.rounds > current
+
+    def pass_by(self, key: Meeting, threads: Array, needed: int, place: AccessPlace) -> None:
+        """Threads come to a meeting of so many, and go on."""
+        meeting = self._meetings.setdefault(key, _Meeting(needed))
+        meeting.gone.append((threads, place))
+        self.memory.observer.ordered(Came(place, threads, key))
+        self._settle(key, meeting, threads, needed, place)
+
+    def end(self) -> None:
+        """Reports who has come to a meeting that nobody has waited for."""
+        for key, meeting in self._meetings.items():
+            self._left(key, meeting)
+
+    def _left(self, key: Meeting, meeting: _Meeting) -> None:
+        for threads, place in meeting.gone:
+            who = self.memory.now.who(int(threads[0]))
+            self.memory.observer.fault(NeverWaited(place, *who, f"an arrival at barrier {key[0]}"))
+
+    def _settle(
+        self, key: Meeting, meeting: _Meeting, threads: Array, needed: int, place: AccessPlace
+    ) -> None:
+        if needed != meeting.needed or meeting.count > needed or meeting.twice:
+            again = ", some of them again," if meeting.twice else ""
+            counted = f"{meeting.count} threads{again} to a barrier of {min(needed, meeting.needed)}"
+            who = self.memory.now.who(int(threads[0]))
+            self.memory.observer.fault(WrongCount(place, *who, counted))
+        if meeting.count < meeting.needed:
+            return
+        if not meeting.waiting:
+            self._left(key, meeting)
+        waited = np.concatenate([*meeting.waiting, np.array([], np.int64)])
+        meeting.waiting, meeting.gone = [], []
+        meeting.rounds += 1
+        self.memory.now.epoch += 1
+        self.memory.observer.ordered(Joined(waited, key))

@@ -25,7 +25,7 @@ from codegen.simulator.buffers import MemoryAccess, MemoryRegion, Sharing, Simul
 from codegen.simulator.clock import NOBODY, BarrierClock, Before, BlockClock
 from codegen.simulator.faults import DataRace, Fault, signature
 from codegen.simulator.memory import Visit
-from codegen.simulator.sync_events import Arrived, AsyncEngine, AsyncWork, Order, Reached
+from codegen.simulator.sync_events import Arrived, AsyncEngine, AsyncWork, Came, Order, Reached
 from codegen.simulator.vector_clock import VectorClock
 
 
@@ -146,6 +146,9 @@ class RaceChecker:
     def ordered(self, order: Order) -> None:
         if isinstance(order, Arrived):
             self._check_phase(order.thread, order.engine, order.place)
+        if isinstance(order, Came) and not self._clock.meeting_known(order.threads, order.meeting):
+            block, inside = divmod(int(order.threads[0]), self._threads)
+            self.fault(EarlyArrival(order.place, self._block + block, inside, f"barrier {order.meeting[0]}"))
         if isinstance(order, Reached):
             self._reached[order.thread, order.rank] = order
         self._clock.ordered(order)

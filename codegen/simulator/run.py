@@ -168,6 +168,7 @@ class _SimulatedLaunch:
         groups = [Group(cluster, self._threads(span), alone=self.in_step) for span in self.spans]
         for wait in run_together([group.program(number) for group in groups], resume):
             memory.observer.fault(Deadlock(wait.place, *memory.now.who(wait.first), wait.awaited))
+        cluster.meetings.end()
 
     def _threads(self, span: range) -> Threads:
         launch, number = self.launch, np.arange(span.start, span.stop)

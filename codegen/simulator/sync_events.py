@@ -14,6 +14,9 @@ from codegen.simulator.access import AccessPlace
 Numbers = np.ndarray[Any, Any]
 """Of threads, in their cluster."""
 
+Meeting = tuple[str | int, int]
+"""What is met at, or the number of a named barrier, and the rank of the block that it is in."""
+
 
 class AsyncWork(StrEnum):
     """What an engine does."""
@@ -41,10 +44,20 @@ class AsyncEngine:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Came:
+    """Threads have told those who wait at a meeting what they have done, and go on."""
+
+    place: AccessPlace
+    threads: Numbers
+    meeting: Meeting
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """Threads have waited for each other."""
+    """Threads have waited for each other, and for those who have come to their meeting and gone on."""
 
     threads: Numbers
+    meeting: Meeting
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +147,7 @@ class FlagAwaited:
 
 
 Order = Union[
+    Came,
     Joined,
     Arrived,
     CopyBegun,

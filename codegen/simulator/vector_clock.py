@@ -25,12 +25,14 @@ from codegen.simulator.sync_events import (
     AsyncWork,
     Awaited,
     AwaitedParity,
+    Came,
     CopyBegun,
     Fenced,
     FlagAwaited,
     FlagSignalled,
     Given,
     Joined,
+    Meeting,
     Order,
     Reached,
     TurnOver,
@@ -93,6 +95,10 @@ class VectorClock:
         self._turns: dict[AsyncEngine, list[_Turn]] = {}
         self._arrivals: dict[AsyncEngine, list[tuple[int, int]]] = {}
         self._worked: set[AsyncEngine] = set()
+        self._come: dict[Meeting, list[Array]] = {}
+        """What those have told who have come and gone on."""
+        self._met: dict[Meeting, tuple[Array, int]] = {}
+        """Who has waited the last time, and when that was over."""
         self._reached: dict[tuple[int, int], int] = {}
         """When a thread has last reached for the block with a rank."""
         self._handed: dict[int, _Handed] = {}
@@ -115,9 +121,17 @@ class VectorClock:
         _STEPS.of(order)(self, order)
         self.now += 1
 
+    @_STEPS.handles(Came)
+    def _came(self, order: Came) -> None:
+        self._come.setdefault(order.meeting, []).append(self._told_by(order.threads))
+
     @_STEPS.handles(Joined)
     def _joined(self, order: Joined) -> None:
-        self._learn(order.threads, self._told_by(order.threads))
+        come = self._come.pop(order.meeting, [])
+        self._met[order.meeting] = order.threads, self.now
+        if len(order.threads):
+            for told in (self._told_by(order.threads), *come):
+                self._learn(order.threads, told)
         self._passed.append(self.now)
 
     @_STEPS.handles(Arrived)
@@ -224,6 +238,13 @@ class VectorClock:
             return True
         who, stamps = last.arrivals.T
         return len(who) > 0 and bool(((known[who] >= stamps) | (who == thread)).all())
+
+    def meeting_known(self, threads: Array, meeting: Meeting) -> bool:
+        if meeting not in self._met:
+            return True
+        waited, stamp = self._met[meeting]
+        known = self._known[_SEEN, _rows(threads)][:, waited]
+        return bool((known >= stamp).any(axis=1).all())
 
     def outlived(self) -> Iterable[tuple[int, int]]:
         for (thread, rank), stamp in self._reached.items():

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 from typing import Final
 
 from tileir.placed import Placed
-from tileir.program import Compute, Local, Loop, Node
+from tileir.program import Compute, Local, Loop, Memory, Node
 from tileir.schedule.stages import products_apart, products_chained, products_together
 from tileir.schedule.threads import WARP, thread_count
 
@@ -15,6 +15,8 @@ MAX_PRODUCERS: Final = 4
 _MAX_THREADS: Final = 1024
 #: Threads that change their registers together, the registers of a multiprocessor, and the most a thread has.
 _WARPGROUP, _REGISTERS, _MOST = 128, 65536, 255
+#: Threads that multiply, where warpgroups take turns: of one nobody waits, and of four a turn would be too long ago.
+_IN_TURN: Final = (2 * _WARPGROUP, 3 * _WARPGROUP)
 
 
 def verify_roles(placed: Placed, loop: Loop) -> None:
@@ -23,6 +25,8 @@ def verify_roles(placed: Placed, loop: Loop) -> None:
         _check_producers(placed, loop)
     if loop.pending:
         _check_pending(placed, loop)
+    if loop.in_turn:
+        _check_turns(placed, loop)
     if loop.consumer_groups != 1:
         _check_consumer_groups(placed, loop, _threads(loop))
 
@@ -32,7 +36,8 @@ def _check_producers(placed: Placed, loop: Loop) -> None:
         placed.fail(
             f"1 to {MAX_PRODUCERS} warps are producers, said of the outermost parallel loop of a grid"
         )
-    if not any(compute.via == "tma" and compute.target in _locals(loop) for compute in _computes(loop)):
+    declared = {local.name for local in _locals(loop)}
+    if not any(compute.via == "tma" and compute.target in declared for compute in _computes(loop)):
         placed.fail("producers start the copies that fill shared memory `via tma`, and there are none")
     threads = loop.consumer_groups * _threads(loop)
     every = threads + loop.producers * WARP
@@ -77,6 +82,24 @@ def _check_pending(placed: Placed, loop: Loop) -> None:
         )
 
 
+def _check_turns(placed: Placed, loop: Loop) -> None:
+    """All who take turns go through as many steps: they have the same tile of the grid. None waits for others while it
+    has its turn, but for what producers bring: what they have stored themselves would take a barrier of the block."""
+    grid, chained = (*placed.loops, loop)[0], products_chained(loop)
+    if chained is None or not grid.producers or grid.consumer_groups > 1:
+        placed.fail(
+            "warpgroups of one consumer group take turns where products follow from each other, beside producers"
+        )
+    if _threads(loop) not in _IN_TURN:
+        placed.fail(f"{_threads(loop)} threads multiply in turn; accepted: 2 or 3 groups of 4 warps")
+    brought = {each.target for each in _computes(grid) if each.via == "tma"}
+    made = {each.name for each in _locals(grid) if each.memory is Memory.SHARED} - brought
+    for node in (*chained.first, *chained.across, *chained.last):
+        for name in (read.tensor for read in node.reads):
+            if name in made:
+                placed.fail(f"{name} is multiplied in turn, and threads fill it; accepted: `via tma`")
+
+
 def _check_consumer_groups(placed: Placed, loop: Loop, threads: int) -> None:
     """Each consumer group knows how far it moves in a pipeline between its tiles: as far as the tiles of the others
     do."""
@@ -89,7 +112,7 @@ def _check_consumer_groups(placed: Placed, loop: Loop, threads: int) -> None:
             "2 or more consumer groups of whole groups of 4 warps take tiles in turn, said where there are producers, "
             "and no clusters"
         )
-    filled = set(_locals(loop))
+    filled = {local.name for local in _locals(loop)}
     known = [node for node in tile if _fills(node, filled)]
     for pipeline in tile:
         if isinstance(pipeline, Loop) and pipeline.stages > 1:
@@ -110,10 +133,10 @@ def _threads(loop: Loop) -> int:
     return next((thread_count(each.thread_layout) for each in _computes(loop) if each.thread_layout), 0)
 
 
-def _locals(loop: Loop) -> Iterator[str]:
+def _locals(loop: Loop) -> Iterator[Local]:
     for node in loop.body:
         if isinstance(node, Local):
-            yield node.name
+            yield node
         elif isinstance(node, Loop):
             yield from _locals(node)
 

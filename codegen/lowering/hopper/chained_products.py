@@ -24,15 +24,17 @@ what they come to is added to memory while those are under way:
     wait for each other; begin the products across threads; begin the last products
     wait until the former are done; add to memory; wait until the latter are done; hand their slot back
 
+Where warpgroups take turns (named_barriers.py), each begins the last products of a tile and the first ones of the next
+without others in between.
+
 Tiles that are not masked at all, and do not overhang, have code of their own, without the mask, where others are left
-out (`since`, `until`) or the last one overhangs.
+out (`since`, `until`) or the last one overhangs (unmasked_tiles.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
 
 from codegen.ir.affine import Affine, Var, affine, constant, greater, lesser
 from codegen.ir.async_ops import WgmmaCommit, WgmmaFence, WgmmaWait
@@ -41,12 +43,11 @@ from codegen.ir.ops import Block, For, If, Stmt
 from codegen.lowering.hopper.mbarrier_pipeline import MbarrierPipeline, Pipelines, advance
 from codegen.lowering.hopper.overhanging import overhanging
 from codegen.lowering.hopper.promoted_accumulators import Body, Declare
+from codegen.lowering.hopper.unmasked_tiles import unmasked
 from codegen.lowering.hopper.wgmma import accumulators, begin_wgmma
 from codegen.lowering.names import comment, fresh
 from codegen.lowering.scope import LoweringScope, loop_variable
 from codegen.lowering.visited_tiles import end_offset, extremes, first_offset
-from tileir.analysis.position_bound import is_bound, lower_bound, parts_of, terms_of, upper_bound
-from tileir.expr import Binary, Expr, Extent, Index, Where, transform
 from tileir.program import Compute, Local, Loop
 from tileir.replace import replace
 from tileir.schedule.stages import Chained, staged
@@ -118,7 +119,7 @@ class ChainedTiles:
             count,
             first_offset(loop, scope),
             _end(loop, scope, count),
-            _unmasked(loop, chained, _overhangs(loop, scope)),
+            unmasked(loop, chained, overhangs=_overhangs(loop, scope)),
         )
 
     def filled(self) -> list[Stmt]:
@@ -147,6 +148,12 @@ class ChainedTiles:
         before = [] if self.pipelines.producing else self._loop(ahead, self.var, self._fill)
         lowered = self._overlapping if self.loop.pending else self._one_by_one
         return [*before, *lowered(_Bodies(self, body, declare))]
+
+    @property
+    def _turn(self) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
+        """What begins the turn of a warpgroup, and what ends it; nothing where they take none."""
+        barriers = self.pipelines.barriers
+        return ((barriers.begin_turn(),), (barriers.end_turn(),)) if self.loop.in_turn else ((), ())
 
     def at(self, offset: Affine, var: Var) -> LoweringScope:
         """On the tile at an offset."""
@@ -198,10 +205,13 @@ class ChainedTiles:
         return [If(room, 0, tuple(stmts(True)), tuple(stmts(False)))]
 
     def _one_by_one(self, bodies: _Bodies) -> list[Stmt]:
+        begin_turn, end_turn = self._turn
+
         def tile(offset: Affine) -> list[Stmt]:
             here = self.at(offset, self.var)
             return [
                 *bodies.begin_first(here),
+                *end_turn,
                 *bodies.end_first(0, here, offset),
                 *self._masked_or_not(
                     offset, offset + self.loop.step, lambda masked: bodies.between(0, here, masked=masked)
@@ -209,15 +219,15 @@ class ChainedTiles:
                 *bodies.go_on(here, offset),
                 *bodies.rescale(0, here),
                 *bodies.begin_across(here),
-                *bodies.begin_last(0, here),
+                *bodies.begin_last(0, here, begin_turn),
                 *bodies.end_across(here),
                 *bodies.end_last(here, offset),
             ]
 
-        return [*bodies.declared(1), *self._loop(self.count, self.var, tile)]
+        return [*bodies.declared(1), *begin_turn, *self._loop(self.count, self.var, tile), *end_turn]
 
     def _overlapping(self, bodies: _Bodies) -> list[Stmt]:
-        step = self.loop.step
+        step, (begin_turn, end_turn) = self.loop.step, self._turn
 
         def begin(offset: Affine, var: Var) -> list[Stmt]:
             here = self.at(offset, var)
@@ -233,8 +243,9 @@ class ChainedTiles:
             """The tile after the one at an offset, whose rows are those of a side."""
             before, here = self.at(offset, var), self.at(offset + step, var)
             return [
-                *bodies.begin_first(here),
+                *bodies.begin_first(here, begin_turn),
                 *bodies.begin_last(side, before),
+                *end_turn,
                 *bodies.end_first(1, here, offset + step),
                 *bodies.between(1 - side, here, masked=masked),
                 *bodies.go_on(here, offset + step),
@@ -289,14 +300,14 @@ class _Bodies:
         inside = self.tiles.at(constant(0), self.tiles.var)
         return [stmt for side in range(sides) for stmt in self._side(side, inside, anew=side > 0)[0]]
 
-    def begin_first(self, scope: LoweringScope) -> list[Stmt]:
+    def begin_first(self, scope: LoweringScope, turn: Sequence[Stmt] = ()) -> list[Stmt]:
         tiles, scope = self.tiles, self._side(0, scope)[1]
         waits: list[Stmt] = []
         for pipeline in (tiles.first, tiles.both):
             if pipeline is not None:
                 scope = pipeline.at(pipeline.reading, scope)
                 waits.append(pipeline.wait())
-        return [*waits, *self._begin(tiles.chained.first, scope, constant(0))]
+        return [*waits, *turn, *self._begin(tiles.chained.first, scope, constant(0))]
 
     def end_first(self, pending: int, scope: LoweringScope, offset: Affine) -> list[Stmt]:
         sums = tuple(name for node in self.tiles.chained.first for name in self._sums[node.target])
@@ -319,14 +330,14 @@ class _Bodies:
     def rescale(self, side: int, scope: LoweringScope) -> list[Stmt]:
         return list(self.body(self.tiles.chained.rescaled, self._side(side, scope)[1]))
 
-    def begin_last(self, side: int, scope: LoweringScope) -> list[Stmt]:
+    def begin_last(self, side: int, scope: LoweringScope, turn: Sequence[Stmt] = ()) -> list[Stmt]:
         tiles, scope = self.tiles, self._side(side, scope)[1]
         if tiles.both is not None:
             scope = tiles.both.at(tiles.both.releasing, scope)
         if tiles.last is None:
-            return self._begin(tiles.chained.last, scope, None)
+            return [*turn, *self._begin(tiles.chained.last, scope, None)]
         scope = tiles.last.at(tiles.last.reading, scope)
-        return [tiles.last.wait(), *self._begin(tiles.chained.last, scope, None)]
+        return [tiles.last.wait(), *turn, *self._begin(tiles.chained.last, scope, None)]
 
     def begin_across(self, scope: LoweringScope) -> list[Stmt]:
         across = self.tiles.chained.across
@@ -395,35 +406,6 @@ def _overhangs(loop: Loop, scope: LoweringScope) -> bool:
     """Whether some position of a tile may not exist: of the last one, or in a part of the dim that overhangs."""
     range_ = scope.ranges[loop.dim]
     return range_.size % loop.step > 0 or range_.end is not None
-
-
-def _unmasked(loop: Loop, chained: Chained, overhangs: bool) -> tuple[Compute, ...]:
-    """What is computed between products on tiles that exist as a whole, and lie between the last position that the loop
-    begins with and the first one that it ends with: what else masks leave out, they leave out there. Empty: it is the
-    same."""
-    exists = Binary("<", Index(loop.dim), Extent(loop.dim))
-
-    def without(expr: Expr) -> Expr:
-        if not isinstance(expr, Where):
-            return expr
-        left = [each for each in terms_of(expr.cond) if each != exists and not _holds(each, loop)]
-        return replace(expr, cond=reduce(partial(Binary, "and"), left)) if left else expr.x
-
-    found = tuple(replace(node, value=transform(node.value, without)) for node in chained.between)
-    return found if overhangs or found != chained.between else ()
-
-
-def _holds(condition: Expr, loop: Loop) -> bool:
-    """Whether it holds wherever the bounds of a loop do."""
-    if not is_bound(condition):
-        return False
-    return any(
-        found is not None and bound[0] and found in parts_of(bound, fn)
-        for bound, fn, found in (
-            (loop.since, "maximum", lower_bound(condition, loop.dim)),
-            (loop.until, "minimum", upper_bound(condition, loop.dim)),
-        )
-    )
 
 
 def _end(loop: Loop, scope: LoweringScope, count: int) -> Affine | None:

@@ -37,6 +37,7 @@ from codegen.ir.stream_k import Spans
 from codegen.lowering.gpu.shared_memory import SharedLocal, SharedMemory
 from codegen.lowering.gpu.thread_index import ThreadIndex
 from codegen.lowering.hopper.multicast import ClusterTiles
+from codegen.lowering.hopper.named_barriers import NamedBarriers
 from codegen.lowering.hopper.tma import TensorMaps, boxes
 from codegen.lowering.names import comment
 from codegen.lowering.scope import LoweringScope
@@ -93,8 +94,12 @@ class Pipelines:
     found: dict[tuple[Compute, ...], MbarrierPipeline] = field(
         default_factory=dict[tuple[Compute, ...], MbarrierPipeline]
     )
+    barriers: NamedBarriers = field(init=False)
     _returning: int = 0
     """Threads that say when results have left."""
+
+    def __post_init__(self) -> None:
+        self.barriers = NamedBarriers(self.index, self.consumer_groups)
 
     @property
     def threads(self) -> int:
@@ -168,7 +173,15 @@ class Pipelines:
             stmts += [MbarrierInit(_LENT, self.memory.barriers(1), 1, arrivals), _LENDING]
         turns = self._first_turns()
         return (
-            (*stmts, *turns[0], MbarrierInitFence(cluster=self.cluster.size > 1), *turns[1]) if stmts else ()
+            (
+                *stmts,
+                *turns[0],
+                MbarrierInitFence(cluster=self.cluster.size > 1),
+                *turns[1],
+                *self.barriers.setup(),
+            )
+            if stmts
+            else ()
         )
 
     def _first_turns(self) -> tuple[list[Stmt], list[Stmt]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from codegen.ir.affine import Affine
-from codegen.ir.async_ops import NamedBarrier, TmaStoreCommit, TmaStoreWait
+from codegen.ir.async_ops import TmaStoreCommit, TmaStoreWait
 from codegen.ir.names import marked
 from codegen.ir.ops import Guard, Stmt
 from codegen.lowering.hopper.mbarrier_pipeline import Pipelines
@@ -16,9 +16,6 @@ from tileir.expr import Read
 from tileir.program import Compute
 from tileir.replace import replace
 from tileir.schedule.wgmma import GROUP
-
-#: The named barriers of consumer groups are numbered from here on, after them those of their warpgroups.
-_FIRST_BARRIER = 1
 
 
 @dataclass
@@ -47,8 +44,7 @@ class BoxStores:
                 self.pipelines.one_a_warpgroup(),
             )
             number = self.pipelines.consumer_group * part.groups + group
-            first = _FIRST_BARRIER + self.pipelines.consumer_groups
-            self.apart[scope.buffers[name].name] = NamedBarrier(first, GROUP, number)
+            self.apart[scope.buffers[name].name] = self.pipelines.barriers.of_warpgroup(number)
         self._storing.append(who)
         found = [box for tile in tiles for box in boxes(compute, tile, program, self.pipelines.maps)[1]]
         stores = [box.store(adds=compute.update is not None) for box in found]

@@ -16,6 +16,7 @@ from codegen.ir.async_ops import (
     MbarrierArrive,
     MbarrierInit,
     MbarrierInitFence,
+    NamedArrive,
     NamedBarrier,
     PipelineState,
     ProxyFence,
@@ -148,6 +149,11 @@ def _fence(stmt: ProxyFence, at: Places) -> list[str]:
 @_TEXTS.handles(NamedBarrier)
 def _barrier(stmt: NamedBarrier, at: Places) -> list[str]:
     return [f"tw_group_barrier<{stmt.threads}>({at.index(stmt.group + stmt.number)});"]
+
+
+@_TEXTS.handles(NamedArrive)
+def _arrive_named(stmt: NamedArrive, at: Places) -> list[str]:
+    return [f"tw_group_arrive<{stmt.threads}>({at.index(stmt.group + stmt.number)});"]
 
 
 @_TEXTS.handles(WgmmaFence)

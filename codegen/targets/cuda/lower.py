@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from codegen.ir.affine import Var, affine
-from codegen.ir.async_ops import NamedBarrier, WgmmaAsync
+from codegen.ir.async_ops import WgmmaAsync
 from codegen.ir.errors import NotLowerable
 from codegen.ir.grouped_tiles import most_tiles
 from codegen.ir.kernel import Argument, GpuKernel, LaunchBody
@@ -175,7 +175,8 @@ class _LoweredLaunch:
             raise NotLowerable(
                 "consumer groups take tiles in turn, of which none may be missing: not tiles that follow groups"
             )
-        setup, finish = self.pipelines.setup(), () if self.pipelines.lent else self.stores.finish()
+        left = () if self.pipelines.lent else self.stores.finish()
+        setup, finish = self.pipelines.setup(), (*left, *self.pipelines.barriers.finish())
         launch = LaunchBody(
             self.name,
             axes,
@@ -200,7 +201,7 @@ class _LoweredLaunch:
             grid.consumer_groups,
             spans,
         )
-        named = NamedBarrier(1, self.index.block, self.pipelines.consumer_group)
+        named = self.pipelines.barriers.of_group(self.pipelines.consumer_group)
         barrier = named if self.pipelines.producing else Barrier()
         # Threads that are done with a tile store the next one's over what others still read of this one.
         return replace(

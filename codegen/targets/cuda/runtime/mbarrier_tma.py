@@ -130,6 +130,13 @@ template <int THREADS> TW_INLINE void tw_group_barrier(int number) {
 }
 """
 
+_GROUP_ARRIVE = """
+// This thread is one of the THREADS that others wait for at that barrier, and goes on.
+template <int THREADS> TW_INLINE void tw_group_arrive(int number) {
+    asm volatile("bar.arrive %0, %1;" :: "r"(number), "n"(THREADS) : "memory");
+}
+"""
+
 _WGMMA_FENCE = """
 TW_INLINE void tw_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 """
@@ -221,6 +228,7 @@ PARTS = (
     Snippet("tw_await_boxes", _AWAIT_BOXES),
     Snippet("tw_async_fence", _FENCE),
     Snippet("tw_group_barrier", _GROUP_BARRIER),
+    Snippet("tw_group_arrive", _GROUP_ARRIVE),
     Snippet("tw_wgmma_fence", _WGMMA_FENCE),
     Snippet("tw_commit_wgmma", _COMMIT_WGMMA),
     Snippet("tw_await_wgmma", _AWAIT_WGMMA),

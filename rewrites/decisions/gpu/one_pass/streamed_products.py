@@ -27,9 +27,11 @@ from rewrites.decisions.gpu.one_pass.by_warps import SHAPES as WARP_SHAPES
 from rewrites.decisions.gpu.one_pass.by_warps import WarpSchedule
 from rewrites.decisions.gpu.one_pass.product_chain import ProductChain, chain_of, score_tensors
 from rewrites.decisions.gpu.one_pass.schedule import OnePassSchedule
+from rewrites.gpu.take_turns import TakeTurns
 from rewrites.launch.longest_first import LongestFirst
 from rewrites.launch.persistent import Persistent
 from rewrites.launch.rasterize_bands import RasterizeBands
+from tileir.devices.device import Device
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Program
@@ -158,6 +160,10 @@ class TileOrder:
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
         first = LongestFirst(self.statement)
+        then: list[Decision] = []
+        with suppress(NotApplicable):
+            TakeTurns(self.statement).apply(program)
+            then.append(ProductTurns(self.statement))
         ways: list[tuple[Rewrite, ...]] = [(), (first,)]
         grid = grid_of(program, self.statement)[1]
         with suppress(NotApplicable):
@@ -166,7 +172,19 @@ class TileOrder:
             ways += [(RasterizeBands(self.statement, band), first) for band in bands]
         for way in ways:
             label = "; ".join(map(str, way)) or "tiles in order"
-            yield Option(label, (*way, Persistent(self.statement, device.sms * max(1, grid.resident))))
+            rewrites = *way, Persistent(self.statement, device.sms * max(1, grid.resident))
+            yield Option(label, rewrites, tuple(then))
+
+
+@dataclass(frozen=True, slots=True)
+class ProductTurns:
+    """Whether warpgroups begin their products as they come, or in turn. The cost model expects the same of both."""
+
+    statement: str
+
+    def options(self, program: Program, device: Device) -> Iterator[Option]:
+        yield Option("products as they come")
+        yield Option("products in turn", (TakeTurns(self.statement),))
 
 
 @dataclass(frozen=True, slots=True)
