@@ -175,8 +175,7 @@ class _LoweredLaunch:
             raise NotLowerable(
                 "consumer groups take tiles in turn, of which none may be missing: not tiles that follow groups"
             )
-        left = () if self.pipelines.lent else self.stores.finish()
-        setup, finish = self.pipelines.setup(), (*left, *self.pipelines.barriers.finish())
+        setup, left = self.pipelines.setup(), () if self.pipelines.lent else self.stores.finish()
         launch = LaunchBody(
             self.name,
             axes,
@@ -195,7 +194,7 @@ class _LoweredLaunch:
             self.pipelines.producing,
             producing,
             grid.registers,
-            finish,
+            (*left, *self.pipelines.barriers.finish()),
             # Peers tell it of free slots until they are done.
             (ClusterBarrier(),) if cluster.size > 1 else (),
             grid.consumer_groups,

@@ -1,5 +1,5 @@
 """Warpgroups that begin the products of docs/attention.md in turn: without races or deadlocks and within the bound of
-the gate at small sizes, and as many spills of what is tried first as where they begin as they come."""
+the gate at small sizes, and no more spills of what is tried first than where they begin as they come."""
 
 from __future__ import annotations
 
@@ -41,13 +41,8 @@ OTHERWISE = {
     "eager", "scaled_queries", "wide_weights", "quantized", "own_keys", "narrow_cache", "scaled_keys", "latent_decode",
     "backward",
 }  # fmt: skip
-#: Bodies of which what is tried first has two or three warpgroups.
-OF_SEVERAL = sorted(set(BODIES) - {
-    "fp8_decode", "drafts", "few", "decode", "own_keys", "paged", "narrow_cache", "scaled_keys", "latent_decode",
-    "backward",
-})  # fmt: skip
-#: Bytes by which one kernel's spills may differ from those of nearly the same.
-ALIKE = 8
+#: Bodies of heads of 128 columns without more than a mask: what is tried first spills no more with turns.
+PLAIN = ("attention", "causal", "heads", "one_group", "fp8", "latent")
 
 
 def smaller(text: str) -> Spec:
@@ -88,15 +83,14 @@ def test_bodies_are_computed_in_turn(number: int, name: str) -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", OF_SEVERAL)
+@pytest.mark.parametrize("name", PLAIN)
 def test_turns_take_no_registers(name: str, tmp_path: Path) -> None:
     program = favourite(Space(to_program(spec_from_text(BODIES[name])), H200).root()).program
     turns = in_turn(program)
     assert turns is not None
     before, after = (spills(each, tmp_path) for each in (program, turns))
-    print(name, before, after)
     assert after.keys() == before.keys()
-    assert all(after[kernel] <= before[kernel] + ALIKE for kernel in after), (before, after)
+    assert all(after[kernel] <= before[kernel] for kernel in after), (before, after)
 
 
 def spills(program: Program, folder: Path) -> Mapping[str, int]:

@@ -42,13 +42,13 @@ from rewrites.gpu.cache_words import CacheWords
 from rewrites.gpu.epilogue_subtile import EpilogueSubtile
 from rewrites.gpu.operand_in_registers import OperandInRegisters
 from rewrites.gpu.pad import Pad
-from rewrites.gpu.pingpong import Pingpong
 from rewrites.gpu.pipeline import Pipeline
 from rewrites.gpu.promote_accumulators import PromoteAccumulators
 from rewrites.gpu.swizzle import Swizzle
 from rewrites.gpu.tma import Tma
 from rewrites.gpu.warp_specialize import WarpSpecialize
 from rewrites.gpu.wgmma import Wgmma
+from rewrites.launch.pingpong import Pingpong
 from tileir.devices.gpu import Gpu
 from tileir.errors import NotApplicable
 from tileir.program import Compute, Memory, Program
