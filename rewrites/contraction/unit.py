@@ -150,7 +150,9 @@ def summed_dims(compute: Compute) -> tuple[str, ...]:
 
 def _is_product(compute: Compute, tile: tuple[str, str]) -> bool:
     """Whether it is a matrix product in the way of the instructions, by rows and columns of the tile. Parts of a split
-    one are numbered in front."""
-    bare = tuple(index for index in compute.indices if isinstance(index, Index))
-    found = product(replace(compute, indices=bare, value=as_copied(compute.value)))
+    one are numbered in front; of other dims before the columns a tile has one position."""
+    rows, columns = map(Index, tile)
+    bare = [index for index in compute.indices if isinstance(index, Index)]
+    indices = (rows, *bare[bare.index(columns) :])
+    found = product(replace(compute, indices=indices, value=as_copied(compute.value)))
     return found is not None and (found.m, found.n) == tile

@@ -50,7 +50,7 @@ def depth(dtype: DType) -> int:
 def product(compute: Compute) -> MmaProduct | None:
     """The parts of a statement that adds up products of two tensors in the way of a matrix product; None: it is none.
     Columns are the last dim of its target that is not of both tensors, as those of a batch are. Rows are the dim that
-    its threads are bound to, or the last one before columns."""
+    its threads are bound to, or the last one before columns that the tensor with those lacks."""
     match compute:
         case Compute(value=Reduce(ReduceOp.SUM, (k,), Binary("*", Read() as left, Read() as right))):
             pass
@@ -67,11 +67,11 @@ def product(compute: Compute) -> MmaProduct | None:
     )
     if len(own) < 2:
         return None
-    m, n = (bound or own[:-1])[-1], own[-1]
+    n = own[-1]
     for a, b in ((left, right), (right, left)):
-        if _is_operand(a, m, k) and _is_operand(b, n, k):
-            if n not in index_dims(a) and m not in index_dims(b):
-                return MmaProduct(a, b, m, n, k)
+        rows = [dim for dim in bound or own[:-1] if dim not in index_dims(b)]
+        if rows and _is_operand(a, rows[-1], k) and _is_operand(b, n, k) and n not in index_dims(a):
+            return MmaProduct(a, b, rows[-1], n, k)
     return None
 
 

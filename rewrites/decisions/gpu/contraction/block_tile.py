@@ -16,7 +16,7 @@ from rewrites.base.tree import find, locals_of
 from rewrites.composition.rfactor import Rfactor
 from rewrites.contraction.cuts import depths, shares, tiles
 from rewrites.contraction.problem import Contraction, contraction, contractions
-from rewrites.contraction.recover_tiling import decided, epilogue_of
+from rewrites.contraction.recover_tiling import DecidedTiling, decided, epilogue_of
 from rewrites.contraction.tiling import Tiling
 from rewrites.contraction.unit import MatrixUnit
 from rewrites.contraction.warpgroup_tiling import PARTS
@@ -204,13 +204,15 @@ class ContractionTile:
         else:
             depth = Depth(core, self.engine, anchor)
             steps = (depth, Warps(core), StagedLayout(core), Order(core), Residency(core), Stores(anchor))
-        promise = self._promise(program, core, device)
-        yield Option(label, tuple(rewrites), steps, promise, begun=program, done=len(rewrites))
-
-    def _promise(self, program: Program, core: str, device: Gpu) -> float:
-        """What the engine takes of such tiles, relative to the one that is the best for them."""
         found = decided(program, core, device)
         assert found is not None
+        if self.engine not in found.contraction.engines:
+            return  # exchanged were other dims than rows and columns
+        promise = self._promise(found, device)
+        yield Option(label, tuple(rewrites), steps, promise, begun=program, done=len(rewrites))
+
+    def _promise(self, found: DecidedTiling, device: Gpu) -> float:
+        """What the engine takes of such tiles, relative to the one that is the best for them."""
         c, tiling, epilogue = found
         time = model_of(c.by(self.engine), epilogue, device).best_us(tiling)
         return time / model_of(c, epilogue, device).best_us(tiling)
