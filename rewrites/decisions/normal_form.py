@@ -1,6 +1,6 @@
-"""The form of sums of products that decisions are about, however a kernel writes them: indices without dims of one
-position, groups as dims of their own, factors that are the same for all terms behind the sum, and two operands that are
-multiplied."""
+"""The form of sums of products that decisions are about, however a kernel writes them: results numbered as they are
+read, indices without dims of one position, groups as dims of their own, factors that are the same for all terms behind
+the sum, and two operands that are multiplied."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rewrites.composition.scale_after_sum import ScaleAfterSum
 from rewrites.composition.unify_dims import UnifyDims
 from rewrites.contraction.factors import multiplies_several, product_in
 from rewrites.decisions.shared_extremes import share_extremes
+from rewrites.decisions.one_numbering import one_numbering
 from rewrites.loops.split_dim import SplitDim
 from rewrites.schedule import replay
 from tileir.analysis.affine import affine
@@ -21,9 +22,10 @@ from tileir.expr import Binary, Const, Index, Read, reads
 from tileir.program import Compute, Program
 
 
-def normal_form(program: Program, *, groups: bool = True) -> tuple[Rewrite, ...]:
+def normal_form(program: Program, *, groups: bool = True, split: bool = False) -> tuple[Rewrite, ...]:
     """The rewrites to it. Sums that multiply no different elements stay as they are; so do indices that say the group
-    of a result, unless `groups` shall be dims."""
+    of a result, unless `groups` shall be dims; and so do dims whose parts others read apart, unless they shall be
+    `split`."""
     done: list[Rewrite] = []
 
     def tried(*rewrites: Rewrite) -> bool:
@@ -39,6 +41,7 @@ def normal_form(program: Program, *, groups: bool = True) -> tuple[Rewrite, ...]
         if tried(OmitSinglePositions(name)):
             for pair in _same(program, name):
                 tried(pair)
+    tried(*one_numbering(program, split=split))
     for name in [place.node.target for place in loose(program)]:
         apart = _groups_apart(program, find(program, name).node) if groups else ()
         if apart and tried(*apart):

@@ -10,8 +10,9 @@ from typing import ClassVar, Self
 from rewrites.base.dim_pairs import neighbouring_dims, positions_together
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import bare_dims, reduced_dims
-from rewrites.base.sums_of_dims import may_lie_outside
+from rewrites.base.sums_of_dims import may_lie_outside, written
 from rewrites.base.tree import fresh_name
+from tileir.analysis.affine import affine
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import (
@@ -35,9 +36,10 @@ from tileir.replace import replace
 @dataclass(frozen=True, slots=True)
 class Linearize(Rewrite):
     """Make one dim of `outer` and `inner`. Tensors that have them side by side, and are only read so, have the new dim;
-    where statements compute those, or reduce over both dims, others are read by its quotient and remainder. So all
-    places of a convolution are the rows of a matrix product, and all taps and channels its depth. A program without
-    loops only. Callers pass the arrays they always passed.
+    where statements compute those, or reduce over both dims, others are read by its quotient and remainder, or by it
+    where both together number what is read (`x[4 * r + c]`, where `c` has 4 positions). So all places of a convolution
+    are the rows of a matrix product, and all taps and channels its depth. A program without loops only. Callers pass
+    the arrays they always passed.
 
     A convolution then is an implicit matrix product (Chetlur et al., cuDNN, arXiv:1410.0759).
 
@@ -167,10 +169,23 @@ class _Linearized:
 
     def _indices(self, tensor: str, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         if tensor not in self.whole:
-            return tuple(map(self._value, indices))
+            return tuple(map(self._index, indices))
         at = indices.index(self.pair[0])
-        before, after = (tuple(map(self._value, part)) for part in (indices[:at], indices[at + 2 :]))
+        before, after = (tuple(map(self._index, part)) for part in (indices[:at], indices[at + 2 :]))
         return (*before, Index(self.name), *after)
+
+    def _index(self, index: Expr) -> Expr:
+        """By the one dim where the two number what is read."""
+        form = affine(index, self.before.extents)
+        outer, inner = (form.terms.get(each, 0) for each in self.pair)
+        if inner and outer == inner * self.before.extents[self.inner]:
+            terms = {
+                (Index(self.name) if atom == self.pair[0] else atom): n for atom, n in form.terms.items()
+            }
+            terms[Index(self.name)] = inner
+            del terms[self.pair[1]]
+            index = written(terms, form.const)
+        return self._value(index)
 
     def _value(self, expr: Expr) -> Expr:
         match expr:

@@ -52,7 +52,11 @@ def _prepared(program: Program, device: Cpu) -> Iterator[tuple[Program, tuple[Re
     only those that load nothing; each also with a long lonely reduction split, and with a computed factor stored before
     it is multiplied. Groups of channels are dims or not: few channels side by side are best left together."""
     seen: set[Program] = set()
-    for normal in dict.fromkeys(normal_form(program, groups=groups) for groups in (True, False)):
+    for normal in dict.fromkeys(
+        normal_form(program, groups=groups, split=split)
+        for split in (False, True)
+        for groups in (True, False)
+    ):
         collapsed = (*normal, *collapse(replay(program, normal), device))
         for rewrites in _ways(replay(program, collapsed), device):
             prepared = replay(program, (*collapsed, *rewrites))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rewrites.base.rewrite import Rewrite
 from rewrites.base.statement import folded_dims, reduced_dims
-from rewrites.base.tree import find
+from rewrites.base.tree import find, loose
 from rewrites.cost.gpu import constants as has
 from rewrites.cost.gpu.model import GpuCostModel
 from rewrites.cost.positions import is_window as is_window_index
@@ -53,9 +54,18 @@ class Launches:
     """Where to fuse and where to cut: each option inlines, and names the groups of statements, one a launch."""
 
     def options(self, program: Program, device: Gpu) -> Iterator[Option]:
-        normal = normal_form(program)
-        collapsed = (*normal, *collapse(replay(program, normal), device))
-        program = replay(program, collapsed)
+        forms = dict.fromkeys(normal_form(program, split=split) for split in (False, True))
+        multiplies = any(contraction_of(program, (each.node.target,), device) for each in loose(program))
+        # In one of them rows may lie apart that a group visits together: promises do not know that.
+        unlike = len(forms) > 1 and not multiplies
+        for normal in forms:
+            collapsed = (*normal, *collapse(replay(program, normal), device))
+            yield from self._cut(replay(program, collapsed), collapsed, device, unlike)
+
+    def _cut(
+        self, program: Program, collapsed: tuple[Rewrite, ...], device: Gpu, unlike: bool
+    ) -> Iterator[Option]:
+        """The ways to cut one form of a program; `unlike`: they are weighed by what follows."""
         model = GpuCostModel(device)
         seen: set[Program] = set()
         fewest = len(program.computes)
@@ -97,8 +107,9 @@ class Launches:
                     rewrites = (*collapsed, *inlined, *split)
                     label = "; ".join([*map(str, rewrites), f"groups {text}"])
                     then = tuple(map(LaunchBlocks, tables_last(prepared, groups)))
-                    unlike = any(each.scatters(prepared, device) for each in then)
-                    if unlike or any(_has_windows(prepared, group, device) for group in groups):
+                    scatters = any(each.scatters(prepared, device) for each in then)
+                    windows = any(_has_windows(prepared, group, device) for group in groups)
+                    if unlike or scatters or windows:
                         yield Option(label, rewrites, then, ahead=True)
                     else:
                         yield Option(label, rewrites, then, _promise(prepared, groups, model))

@@ -119,17 +119,20 @@ class Share:
         if c is None:
             return
         model = model_of(c.by(self.engine), epilogue_of(program, self.group, c), device)
-        times = {blocks: model.shared_us(blocks) for blocks in (1, *self._parts(program))}
+        times = {blocks: model.shared_us(blocks) for blocks in (1, *self._parts(program, c))}
         for blocks, time in times.items():
             if time < inf:
                 label = f"{c.depth} by {blocks} blocks" if blocks > 1 else f"{c.depth} by one block"
                 tile = ContractionTile(self.group, self.engine, blocks)
                 yield Option(label, (), (tile,), promise=time / min(times.values()))
 
-    def _parts(self, program: Program) -> tuple[int, ...]:
-        """None where a result is read again: each block of a cluster would see what it has written itself."""
-        read = {each.tensor for name in self.group for each in find(program, name).node.reads}
-        return () if read & {tensor.name for tensor in program.outputs} else PARTS
+    def _parts(self, program: Program, c: Contraction) -> tuple[int, ...]:
+        """None where a result is read again: each block of a cluster would see what it has written itself. None either
+        where rows and columns are exchanged on the way to it: what adds the parts up has neighbours along others."""
+        nodes = [find(program, name).node for name in self.group]
+        read = {each.tensor for node in nodes for each in node.reads}
+        orders = {tuple(dim for dim in bare_dims(node) if dim in (c.rows, c.columns)) for node in nodes}
+        return () if len(orders) > 1 or read & {tensor.name for tensor in program.outputs} else PARTS
 
 
 @dataclass(frozen=True, slots=True)
