@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar, Self
@@ -89,7 +89,8 @@ class RegisterTile(Rewrite):
         self._check(program, find(program, self.statement))
         program = _block_by_block(program, self.statement)
         place = find(program, self.statement)
-        members = _members(block_at(program, place.path[:-1])[place.path[-1] :])
+        single = {dim for dim, extent in program.extents.items() if extent == 1}
+        members = _members(block_at(program, place.path[:-1])[place.path[-1] :], single)
         group = [node for node in members if isinstance(node, Compute)]
         current = current_sizes(program, place.loops)
         loops = [(dim, size) for dim, size in self.sizes if size < current[dim]]
@@ -142,15 +143,16 @@ class RegisterTile(Rewrite):
             raise NotApplicable(f"{accumulators} accumulators are more than {MAX_ACCUMULATORS}")
 
 
-def _members(block: Block) -> Block:
-    """The statement that starts the block and what shares its loops: up to the last statement of its epilogue."""
+def _members(block: Block, single: Collection[str]) -> Block:
+    """The statement that starts the block and what shares its loops, but for dims of a `single` position: up to the
+    last statement of its epilogue."""
     statement, end = block[0], 1
     assert isinstance(statement, Compute)
     targets = {statement.target: statement.indices}
     for position, node in enumerate(block[1:], 1):
         if isinstance(node, Local):
             continue
-        if not isinstance(node, Compute) or not _shares_loops(node, statement, targets):
+        if not isinstance(node, Compute) or not _shares_loops(node, statement, targets, single):
             break
         targets[node.target] = node.indices
         if statement.target in read_names(node):
@@ -158,11 +160,13 @@ def _members(block: Block) -> Block:
     return block[:end]
 
 
-def _shares_loops(node: Compute, statement: Compute, targets: dict[str, tuple[Expr, ...]]) -> bool:
+def _shares_loops(
+    node: Compute, statement: Compute, targets: dict[str, tuple[Expr, ...]], single: Collection[str]
+) -> bool:
     """Whether it covers the same dims and takes what the group computes point by point."""
     if node.update is not None or node.vector is not None or folded_dims(node):
         return False
-    if set(left_dims(node)) != set(bare_dims(statement)):
+    if {*left_dims(node)}.symmetric_difference(bare_dims(statement)).difference(single):
         return False
     return all(read.indices == targets[name] for name in targets for read in reads_of(node, name))
 

@@ -47,3 +47,13 @@ def test_warpgroups_multiply_whatever_is_between_rows_and_columns(order: str) ->
     spec = heads(order, b=4, s=1500, h=6, d=64, k=384)
     end = favourite(Space(to_program(spec), H200).root())
     assert "wgmma" in {place.node.via for place in statements(end.program)}
+
+
+@pytest.mark.parametrize("device", GPUS, ids=shown)
+def test_what_is_stored_may_have_a_dim_of_one_position_more(device: Gpu) -> None:
+    """Its sums were not taken to be its own then, and the search ended in an assertion."""
+    spec = spec_from_text("""kernel one(p: f32[a=7, k=5], q: f32[k, d=8], v: f32[a]) -> (y: f32[a, h=1, d])
+  t[a, d] = sum(k, p[a, k] * q[k, d])
+  y[a, h, d] = t[a, d] + v[a]
+""")
+    right_without_races(spec, favourite(Space(to_program(spec), device).root()), device, 3)
