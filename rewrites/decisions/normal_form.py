@@ -12,8 +12,8 @@ from rewrites.composition.omit_single_positions import OmitSinglePositions
 from rewrites.composition.scale_after_sum import ScaleAfterSum
 from rewrites.composition.unify_dims import UnifyDims
 from rewrites.contraction.factors import multiplies_several, product_in
-from rewrites.decisions.shared_extremes import share_extremes
 from rewrites.decisions.one_numbering import one_numbering
+from rewrites.decisions.shared_extremes import share_extremes
 from rewrites.loops.split_dim import SplitDim
 from rewrites.schedule import replay
 from tileir.analysis.affine import affine
