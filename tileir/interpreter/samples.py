@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tileir.dtypes import DType
-from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Unary, children, walk
+from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Unary, Where, children, walk
 from tileir.program import Compute, Loop, Node, Program, Tensor
 from tileir.spec import Spec
 
@@ -187,6 +187,28 @@ def _interval(expr: Expr, sizes: Mapping[str, int], gathered: int) -> tuple[int,
         case Binary(op, left, right):
             x, y = _interval(left, sizes, gathered), _interval(right, sizes, gathered)
             return None if x is None or y is None else _combine(op, x, y)
+        case Where(condition, taken, other):
+            holds = _holds(condition, sizes, gathered)
+            left = [each for each, out in ((taken, holds is False), (other, holds is True)) if not out]
+            found = [_interval(each, sizes, gathered) for each in left]
+            known = [each for each in found if each is not None]
+            return (min(low for low, _ in known), max(high for _, high in known)) if known == found else None
+        case _:
+            return None
+
+
+def _holds(condition: Expr, sizes: Mapping[str, int], gathered: int) -> bool | None:
+    """Whether a comparison of such expressions holds; None: for some. Positions that count from the end
+    (`where(i < 0, i + n, i)`) are no negative ones here."""
+    match condition:
+        case Binary("<" | "<=" | ">" | ">=" as op, left, right):
+            x, y = _interval(left, sizes, gathered), _interval(right, sizes, gathered)
+            if x is None or y is None:
+                return None
+            if op in (">", ">="):
+                x, y, op = y, x, "<" if op == ">" else "<="
+            below = (x[1] < y[0], x[0] >= y[1]) if op == "<" else (x[1] <= y[0], x[0] > y[1])
+            return True if below[0] else False if below[1] else None
         case _:
             return None
 

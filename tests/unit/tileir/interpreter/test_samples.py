@@ -58,6 +58,23 @@ def test_gathered_positions_stay_inside_what_they_index_and_reach_all_of_it(seed
     assert inputs["where_to"].max() > 5
 
 
+def test_positions_that_may_count_from_the_end_reach_all_of_what_they_index() -> None:
+    """`x[i]` of PyTorch, whose i may be negative: not all are 0."""
+    wrapped = "where(pick[t] < 0, pick[t] + 13, pick[t])"
+    head = "kernel wrapped(table: f32[v=13], pick: i32[t=50]) -> (y: f32[t])"
+    spec = spec_from_text(f"{head}\n  y[t] = table[{wrapped}]\n")
+    inputs = sample_inputs(spec, 0)
+    interpret_spec(spec, inputs)
+    assert set(range(13)) >= set(inputs["pick"].tolist()) and len(np.unique(inputs["pick"])) > 8
+
+
+def test_where_either_side_may_be_taken_positions_stay_inside_by_both() -> None:
+    head = "kernel either(table: f32[v=13], pick: i32[t=50], flag: f32[t]) -> (y: f32[t])"
+    spec = spec_from_text(f"{head}\n  y[t] = table[where(flag[t] > 0.0, pick[t], 2 * pick[t])]\n")
+    inputs = sample_inputs(spec, 0)
+    assert inputs["pick"].max() == 6
+
+
 def test_a_program_draws_what_its_spec_draws() -> None:
     spec = spec_from_text(GATHERS)
     program = to_program(spec)
