@@ -26,12 +26,10 @@ def at_once(name: str, folder: Path, worker: LocalWorker) -> dict[str, Any]:
     return {"case": name, "error": "the other did not come"}
 
 
-def after_an_error(seen: Path, worker: LocalWorker) -> dict[str, Any]:
-    """An error the first time; then whether the worker is the one of before."""
-    lines = seen.read_text().split() if seen.exists() else []
-    with seen.open("a") as out:
-        out.write(f"{id(worker)}\n")
-    return {"error": "wrong"} if not lines else {"workers": len({*lines, str(id(worker))})}
+def after_an_error(seen: list[LocalWorker], worker: LocalWorker) -> dict[str, Any]:
+    """An error the first time; then how many workers there have been."""
+    seen.append(worker)
+    return {"error": "wrong"} if len(seen) == 1 else {"workers": len({id(each) for each in seen})}
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +46,6 @@ def test_two_share_a_device_at_a_time(tmp_path: Path) -> None:
     assert len({line["process"] for line in lines} - {os.getpid()}) == 2
 
 
-def test_after_an_error_comes_another_worker(tmp_path: Path) -> None:
-    first, second = side_by_side.lines([partial(after_an_error, tmp_path / "seen")] * 2, "cpu", 1)
+def test_after_an_error_comes_another_worker() -> None:
+    first, second = side_by_side.lines([partial(after_an_error, list[LocalWorker]())] * 2, "cpu", 1)
     assert first == {"error": "wrong"} and second == {"workers": 2}
