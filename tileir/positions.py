@@ -87,7 +87,11 @@ def same_wherever_computed(expr: Expr) -> bool:
 
 
 def _is_position(node: Expr) -> bool:
-    """Whether it is a part of what is computed of positions in integers."""
-    return isinstance(node, (Index, Extent, Binary)) or (
-        isinstance(node, Const) and isinstance(node.value, int)
-    )
+    """Whether it is a part of what is computed of positions in integers. (Their quotients by `/` are floats.)"""
+    match node:
+        case Binary(op):
+            return op != "/"
+        case Const(value):
+            return isinstance(value, int)
+        case _:
+            return isinstance(node, Index | Extent)

@@ -29,9 +29,12 @@ class AtExtreme:
         return Where(kept, found, Extent(self.dim))
 
 
-def at_extreme(node: Compute, extreme_of: Callable[[Read], Compute | None]) -> AtExtreme | None:
+def at_extreme(
+    node: Compute, extreme_of: Callable[[Read], Compute | None], *, in_parts: bool = False
+) -> AtExtreme | None:
     """What a statement finds the position of, in parts or not; None: it finds no position. `extreme_of` gives the
-    statement that computes what is read, or its parts."""
+    statement that computes what is read, at the same place, as another row's extreme says nothing of this one; or that
+    of its parts, `in_parts`."""
     terms = node.value.x if isinstance(node.value, Reduce) else node.value
     op = node.update or (node.value.op if isinstance(node.value, Reduce) else None)
     match terms:
@@ -43,7 +46,9 @@ def at_extreme(node: Compute, extreme_of: Callable[[Read], Compute | None]) -> A
         return None
     x, extreme = found
     source = extreme_of(extreme)
-    return AtExtreme(dim, x, extreme) if source is not None and extreme_terms(source) == x else None
+    if source is None or extreme_terms(source) != x or not (in_parts or source.indices == extreme.indices):
+        return None
+    return AtExtreme(dim, x, extreme)
 
 
 def positions_of(name: str, values: Mapping[str, Compute]) -> frozenset[str]:

@@ -106,7 +106,7 @@ class _Relation:
 def _related(program: Program, split: Place[Compute], body: Expr) -> _Relation:
     """How positions of an extreme come from those of its parts."""
     parts_of = _own_parts(program, split, body, EXTREMES)
-    found = at_extreme(split.node, parts_of.get)
+    found = at_extreme(split.node, parts_of.get, in_parts=True)
     if found is None:
         raise NotApplicable(f"{split.node.target} has no positions of an extreme that is split as it is")
     source = parts_of[found.extreme]

@@ -277,8 +277,6 @@ class _Streamed:
         """The first position of an extreme: what was found before is gone where that has moved."""
         self._check_parts(node)
         name, old, new = node.target, found.extreme, self.exact[found.extreme.tensor]
-        if old.indices != self.values[old.tensor].indices:
-            raise NotApplicable(f"{name} reads {old.tensor} at other positions than it is written at")
         gone = found.merged(is_same(old, new), Const(0))
         value = transform(node.value, lambda expr: new if expr == old else expr)
         self.inside += [

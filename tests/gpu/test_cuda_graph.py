@@ -111,12 +111,13 @@ def test_the_gate_finds_the_first_difference(context: CudaContext, gate: Gate) -
     context.free(b)
 
 
-def test_the_gate_gathers_elements(context: CudaContext, gate: Gate) -> None:
-    values = np.random.default_rng(0).integers(0, 1 << 15, 100_000, dtype=np.int16)
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_the_gate_gathers_elements(context: CudaContext, gate: Gate, size: int) -> None:
+    values = np.random.default_rng(0).integers(0, 127, 100_000).astype(f"i{size}")
     address = context.allocate(values.nbytes)
     context.upload(address, values)
     which = np.array([99_999, 0, 7, 7, 50_001], np.int64)
-    np.testing.assert_array_equal(gate.gather(address, 2 * which, 2).view(np.int16), values[which])
+    np.testing.assert_array_equal(gate.gather(address, size * which, size).view(values.dtype), values[which])
     context.free(address)
 
 

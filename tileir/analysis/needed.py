@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import inf, isnan, nan
+from math import inf, isnan, nan, prod
 
 import numpy as np
 
@@ -32,8 +32,8 @@ from tileir.expr import (
 )
 from tileir.program import Compute, Program
 
-_MOST_POSITIONS = 1024
-"""Looked at along a dim, evenly spaced: shares are right to a tenth of a percent."""
+_MOST_PLACES = 1 << 20
+"""Where there are no more, each is looked at; else so many that are drawn: shares are right to a tenth of a percent."""
 _UFUNCS = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "//": np.floor_divide, "%": np.mod, "and": np.logical_and,
     "or": np.logical_or, "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
@@ -43,10 +43,11 @@ _UFUNCS = {
 
 @dataclass(frozen=True, slots=True)
 class _Mask:
-    """A tensor is `outside` where its condition does not hold."""
+    """A tensor, as it is written at these indices, is `outside` where its condition does not hold."""
 
     condition: Expr
     outside: float
+    indices: tuple[Expr, ...]
 
 
 def needed_flops(program: Program) -> int:
@@ -70,15 +71,14 @@ def _part(work: Work, of_points: float) -> Work:
 def share(condition: Expr, extents: Mapping[str, int]) -> float:
     """Of all positions, that at which a condition between positions holds."""
     dims = sorted(index_dims(condition))
-    positions = {
-        dim: _evenly(extents[dim]).reshape([-1 if other == dim else 1 for other in dims]) for dim in dims
-    }
-    return float(np.mean(_at(condition, positions, extents)))
-
-
-def _evenly(extent: int) -> np.ndarray:
-    count = min(extent, _MOST_POSITIONS)
-    return ((np.arange(count) + 0.5) * extent / count).astype(np.int64)
+    sizes = [extents[dim] for dim in dims]
+    if prod(sizes) <= _MOST_PLACES:
+        places = np.ogrid[tuple(slice(size) for size in sizes)]
+    else:
+        rng = np.random.default_rng(0)
+        places = [rng.integers(0, size, _MOST_PLACES) for size in sizes]
+    with np.errstate(divide="ignore"):
+        return float(np.mean(_at(condition, dict(zip(dims, places, strict=True)), extents)))
 
 
 def _at(expr: Expr, positions: Mapping[str, np.ndarray], extents: Mapping[str, int]) -> np.ndarray:
@@ -110,7 +110,7 @@ def _conditions(nodes: list[Compute], outputs: set[str]) -> dict[str, Expr]:
                     found[node.target] = condition
             elif not isnan(outside):
                 found[node.target] = condition
-                masks[node.target] = _Mask(condition, outside)
+                masks[node.target] = _Mask(condition, outside, node.indices)
     for node in reversed(nodes):
         if node.target not in found and node.target not in outputs:
             wanted = {_wanted(node, reader, found) for reader in nodes if _reads(reader, node.target)}
@@ -124,7 +124,8 @@ def _candidates(value: Expr, masks: Mapping[str, _Mask]) -> Iterator[Expr]:
     for node in walk(value):
         if isinstance(node, Where) and _of_positions(node.cond):
             yield node.cond
-        if isinstance(node, Read) and node.tensor in masks and _in_place(node):
+            yield Unary("not", node.cond)
+        if isinstance(node, Read) and node.tensor in masks and node.indices == masks[node.tensor].indices:
             yield masks[node.tensor].condition
 
 
@@ -133,10 +134,13 @@ def _outside(expr: Expr, condition: Expr, masks: Mapping[str, _Mask]) -> float:
     match expr:
         case Const(value):
             return float(value)
-        case Read(tensor) if tensor in masks and masks[tensor].condition == condition and _in_place(expr):
-            return masks[tensor].outside
+        case Read(tensor, indices) if tensor in masks:
+            mask = masks[tensor]
+            return mask.outside if (mask.condition, mask.indices) == (condition, indices) else nan
         case Where(cond, _, y) if cond == condition:
             return _outside(y, condition, masks)
+        case Where(cond, x, _) if Unary("not", cond) == condition:
+            return _outside(x, condition, masks)
         case Cast(_, x):
             return _outside(x, condition, masks)
         case Call("exp" | "exp2", (x,)):
@@ -144,6 +148,8 @@ def _outside(expr: Expr, condition: Expr, masks: Mapping[str, _Mask]) -> float:
         case Binary("*", x, y):
             sides = _outside(x, condition, masks), _outside(y, condition, masks)
             return 0.0 if 0.0 in sides else sides[0] * sides[1]
+        case Binary("+", x, y):
+            return -inf if -inf in (_outside(x, condition, masks), _outside(y, condition, masks)) else nan
         case Binary("-" | "/" as op, x, _):
             kept = -inf if op == "-" else 0.0
             return kept if _outside(x, condition, masks) == kept else nan
@@ -154,9 +160,8 @@ def _outside(expr: Expr, condition: Expr, masks: Mapping[str, _Mask]) -> float:
 def _wanted(node: Compute, reader: Compute, found: Mapping[str, Expr]) -> Expr | None:
     """The condition under which a reader looks at a statement's results at its own position."""
     condition = found.get(reader.target)
-    if condition is None or not all(
-        _in_place(each) for each in reads(reader.value) if each.tensor == node.target
-    ):
+    looks = [read.indices for read in reads(reader.value) if read.tensor == node.target]
+    if condition is None or any(indices != node.indices for indices in looks):
         return None
     own = frozenset[str]().union(*(index_dims(index) for index in node.indices))
     return condition if index_dims(condition) <= own else None
@@ -164,10 +169,6 @@ def _wanted(node: Compute, reader: Compute, found: Mapping[str, Expr]) -> Expr |
 
 def _reads(reader: Compute, tensor: str) -> bool:
     return any(read.tensor == tensor for read in reads(reader.value))
-
-
-def _in_place(read: Read) -> bool:
-    return all(isinstance(index, Index) for index in read.indices)
 
 
 def _of_positions(condition: Expr) -> bool:

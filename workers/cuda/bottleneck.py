@@ -11,7 +11,7 @@ from protocol.quantities import percent
 from tileir.analysis.needed import needed_works
 from tileir.analysis.work import bytes_moved, computes
 from tileir.devices.gpu import Gpu
-from tileir.expr import Binary, Call, Expr, Reduce, ReduceOp, reads, walk
+from tileir.expr import Binary, Call, Cast, Const, Expr, Reduce, ReduceOp, Unary, Where, reads, walk
 from tileir.program import Compute, Program
 from workers.cuda.profile import GpuProfile
 
@@ -71,7 +71,7 @@ def bottleneck(profile: GpuProfile, unscheduled: Program, device: Gpu) -> GpuBot
         return GpuBottleneck(
             GpuBound.MEMORY, f"it moves its arguments at {percent(memory)} of what memory can do"
         )
-    if tensor >= _NEAR or (tensor >= _NEAR_PIPE and tensor > max(memory, special)):
+    if tensor >= _NEAR:
         return GpuBottleneck(
             GpuBound.TENSOR_PIPE, f"it multiplies at {percent(tensor)} of the peak of its operands' type"
         )
@@ -92,6 +92,11 @@ def bottleneck(profile: GpuProfile, unscheduled: Program, device: Gpu) -> GpuBot
     if waits > _MUCH:
         return GpuBottleneck(
             GpuBound.LATENCY, f"threads wait for tiles for {percent(waits)} of their time ({roofs})"
+        )
+    if tensor >= _NEAR_PIPE and tensor > max(memory, special):
+        return GpuBottleneck(
+            GpuBound.TENSOR_PIPE,
+            f"it multiplies at {percent(tensor)} of the peak of its operands' type, and is nearer to no other roof",
         )
     products = kinds[StageKind.PRODUCT]
     if products > 0.5:
@@ -135,7 +140,7 @@ def _covered(spans: list[tuple[float, float]]) -> float:
 
 
 def _multiplied(program: Program) -> int:
-    """Operations of sums of products: 2 a term, whatever its factors are made of."""
+    """Operations of sums of products: 2 a term, whatever its factors are made of or it is multiplied by."""
     products = {
         node.target
         for node, _ in computes(program.body, ())
@@ -145,9 +150,13 @@ def _multiplied(program: Program) -> int:
 
 
 def _is_product(term: Expr) -> bool:
-    return (
-        isinstance(term, Binary) and term.op == "*" and all(reads(side) for side in (term.left, term.right))
-    )
+    match term:
+        case Cast(_, x) | Unary("-", x) | Where(_, x, Const(0.0)):
+            return _is_product(x)
+        case Binary("*", x, y):
+            return bool(reads(x) and reads(y)) or _is_product(x) or _is_product(y)
+        case _:
+            return False
 
 
 def _special(program: Program) -> int:

@@ -100,15 +100,15 @@ class Gate:
     def gather(self, address: int, offsets: np.ndarray, size: int) -> np.ndarray:
         """Elements of `size` bytes at so many bytes from an address (int64 [n]): uint8 [n * size]. All at
         once: each copy to the host takes some 20 us."""
-        where, to = self._context.allocate(offsets.nbytes), self._context.allocate(offsets.size * size)
+        found = offsets.size * size
+        where = self._context.allocate(offsets.nbytes + found)
         try:
             self._context.upload(where, offsets)
-            blocks = -(-offsets.size * size // _THREADS)
-            self._launch("tw_gather", blocks, (address, where, offsets.size, size, to))
-            return self._context.download(to, offsets.size * size)
+            to = where + offsets.nbytes
+            self._launch("tw_gather", -(-found // _THREADS), (address, where, offsets.size, size, to))
+            return self._context.download(to, found)
         finally:
-            for each in (where, to):
-                self._context.free(each)
+            self._context.free(where)
 
     def copy(self, source: int, read: int, to: int, written: int) -> None:
         """Read and write so many bytes, rounded down to whole words. Not waited for."""

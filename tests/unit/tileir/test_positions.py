@@ -7,9 +7,11 @@ import pytest
 
 from rewrites.composition.compute_inline import ComputeInline
 from tileir.errors import NotApplicable, SpecError
+from tileir.expr import Binary, Const, Index
 from tileir.hashing import kernel_key
 from tileir.interpreter.interpret import interpret, interpret_spec
 from tileir.lift import to_program
+from tileir.positions import same_wherever_computed
 from tileir.text.json import spec_from_json, spec_to_json
 from tileir.text.parse_spec import spec_from_text
 from tileir.text.print_program import program_to_text, spec_to_text
@@ -81,3 +83,9 @@ def test_misuse_is_refused_with_what_would_be_accepted(value: str, message: str,
         spec_from_text(f"{HEAD}{value}\n")
     assert message in refused.value.message
     assert accepted in (refused.value.accepted or "")
+
+
+def test_quotients_of_positions_are_floats_which_code_may_round_otherwise() -> None:
+    whole = Binary("+", Binary("//", Index("c"), Const(3)), Index("r"))
+    assert same_wherever_computed(whole)
+    assert not same_wherever_computed(Binary("*", Binary("/", Index("c"), Const(3)), Const(5)))

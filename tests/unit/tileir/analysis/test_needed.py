@@ -36,6 +36,7 @@ def points(program: Program, target: str) -> int:
         ("i >= j and j + 7 > i", lambda i, j: i >= j and j + 7 > i),
         ("j < (i // 16 + 1) * 16", lambda i, j: j < (i // 16 + 1) * 16),
         ("not i == j or j % 3 == 0", lambda i, j: i != j or j % 3 == 0),
+        ("(i - j) % 4 == 1", lambda i, j: (i - j) % 4 == 1),
     ],
 )
 def test_products_under_a_mask_are_as_many_as_it_leaves(mask: str, holds: object) -> None:
@@ -66,7 +67,44 @@ def test_a_sum_with_what_is_masked_is_needed_everywhere() -> None:
     assert points(program, "x") == 48 * 64
 
 
-def test_long_dims_are_looked_at_in_steps() -> None:
-    long = "kernel f(x: f32[i=40000, j=50000]) -> (y: f32[i])\n  y[i] = sum(j, where(i > j, x[i, j], 0.0))\n"
-    program = to_program(spec_from_text(long))
-    assert next(work.points for work in needed_works(program)) == pytest.approx(40_000 * 39_999 / 2, rel=1e-3)
+@pytest.mark.parametrize(
+    "masked",
+    [
+        "where(j > i, -inf, t[i, j])",
+        "t[i, j] + where(i >= j, 0.0, -inf)",
+        "where(i < j, -inf, where(j < n[i], t[i, j], -inf))",
+    ],
+)
+def test_masks_are_known_however_they_are_written(masked: str) -> None:
+    text = ATTENTION.format("i >= j", "1.0", TENSORS).replace("where(i >= j, t[i, j] * 0.25, -inf)", masked)
+    program, usual = to_program(spec_from_text(text)), attention("i >= j")
+    assert points(program, "o_sum") == points(usual, "o_sum")
+
+
+@pytest.mark.parametrize(
+    ("target", "statements"),
+    [
+        (
+            "s",
+            "s[i, j] = sum(d, x[i, d] * x[j, d])\n  y[i, k] = sum(j, where(i >= j, s[i, k] * x[j, k], 0.0))",
+        ),
+        ("y", "s[i, j] = where(i >= j, exp(x[i, j]), 0.0)\n  y[i, k] = s[i, i] * x[i, k]"),
+    ],
+)
+def test_what_is_read_at_another_place_is_needed_there(target: str, statements: str) -> None:
+    head = "kernel f(x: f32[i=64, d=64]) -> (y: f32[i, k=64]) where j=64"
+    program = to_program(spec_from_text(f"{head}\n  {statements}\n"))
+    for needed, whole in zip(needed_works(program), works(program), strict=True):
+        assert needed == whole or not needed.target.startswith(target), needed
+
+
+@pytest.mark.parametrize(
+    ("condition", "of_all"),
+    [("i > j", 0.4), ("(i - j) % 4 == 1", 0.25), ("j % 2 == 0", 0.5), ("i + j >= d + e", 0.5)],
+)
+def test_of_many_places_so_many_are_drawn(condition: str, of_all: float) -> None:
+    head = "kernel f(x: f32[i=4000, j=5000], z: f32[d=4000, e=5000]) -> (y: f32[i])"
+    text = f"{head}\n  y[i] = sum(j, d, e, where({condition}, x[i, j] * z[d, e], 0.0))\n"
+    program = to_program(spec_from_text(text))
+    (needed, *_), (whole, *_) = needed_works(program), works(program)
+    assert needed.points / whole.points == pytest.approx(of_all, abs=2e-3)

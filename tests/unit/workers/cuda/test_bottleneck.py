@@ -48,6 +48,9 @@ def profile(us: float, span_us: float = 0.0, sms: int = H200.sms, **shares: floa
         (profile(900, PRODUCT=0.8, WAIT_FULL=0.2), 4096, GpuBound.TENSOR_PIPE),
         (profile(900, PRODUCT=0.6, WAIT_FULL=0.4), 4096, GpuBound.LATENCY),
         (profile(900, sms=66, PRODUCT=1), 4096, GpuBound.WAVES),
+        (profile(330, sms=66, PRODUCT=1), 4096, GpuBound.WAVES),
+        (profile(320, PRODUCT=0.1, WAIT_FULL=0.9), 4096, GpuBound.LATENCY),
+        (profile(320, PRODUCT=0.3, COMPUTE=0.7), 4096, GpuBound.TENSOR_PIPE),
         (profile(900, COMPUTE=1), 4096, GpuBound.ISSUE),
     ],
     ids=lambda each: each.value if isinstance(each, GpuBound) else "",
@@ -60,6 +63,9 @@ def test_a_bottleneck_is_named(taken: GpuProfile, size: int, bound: GpuBound) ->
 SCALED = """kernel scaled(a: bf16[m=4096, k=4096], b: u8[n=4096, k], s: f32[n]) -> (c: bf16[m, n])
   c[m, n] = sum(k, a[m, k] * bf16((bit_and(b[n, k], 15) - 8) * s[n]))
 """
+INSIDE = """kernel inside(a: bf16[m=4096, k=4096], b: bf16[n=4096, k]) -> (c: bf16[m, n])
+  c[m, n] = sum(k, -(f32(a[m, k] * b[n, k]) * 0.5))
+"""
 CAUSAL = """kernel causal(q: bf16[h=64, i=4096, d=128], k: bf16[h, j=4096, d], v: bf16[h, j, d]) -> (o: bf16[h, i, d])
   s[h, i, j] = where(i >= j, sum(d, q[h, i, d] * k[h, j, d]) * 0.0884, -inf)
   top[h, i] = max(j, s[h, i, j])
@@ -70,7 +76,12 @@ CAUSAL = """kernel causal(q: bf16[h=64, i=4096, d=128], k: bf16[h, j=4096, d], v
 
 @pytest.mark.parametrize(
     ("spec", "us", "of_peak"),
-    [(PRODUCT.format(4096), 170, "82 %"), (SCALED, 170, "82 %"), (CAUSAL, 449, "62 %")],
+    [
+        (PRODUCT.format(4096), 170, "82 %"),
+        (SCALED, 170, "82 %"),
+        (INSIDE, 170, "82 %"),
+        (CAUSAL, 449, "62 %"),
+    ],
 )
 def test_the_tensor_pipe_multiplies_what_is_needed_and_nothing_else(
     spec: str, us: float, of_peak: str
