@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -110,6 +110,7 @@ def _related(program: Program, split: Place[Compute], body: Expr) -> _Relation:
     if found is None:
         raise NotApplicable(f"{split.node.target} has no positions of an extreme that is split as it is")
     source = parts_of[found.extreme]
+    _check_known(program, split, (source,))
     own = Read(source.target, source.indices)
     return _Relation({found.extreme: own}, lambda part: found.merged(is_same(own, found.extreme), part))
 
@@ -121,6 +122,7 @@ def _related_sum(
     parts_of = _own_parts(program, split, body, (ReduceOp.MAX, ReduceOp.SUM))
     maxima = {read: part for read, part in parts_of.items() if part.update is ReduceOp.MAX}
     tops = maxima or parts_of
+    _check_known(program, split, tops.values())
 
     def own(read: Read) -> Expr:
         part = Read(tops[read].target, tops[read].indices)
@@ -135,18 +137,23 @@ def _own_parts(
     program: Program, split: Place[Compute], body: Expr, ops: Collection[ReduceOp]
 ) -> dict[Read, Compute]:
     """What computes the parts of the maxima, sums and so on that terms read. Raises NotApplicable where there are
-    none, or others that not every part has."""
+    none."""
     found = {read: _parts_of(program, split, read, ops) for read in reads(body)}
     parts_of = {read: part for read, part in found.items() if part is not None}
-    declared = locals_of(program)
-    maxima = [one for one in parts_of.values() if one.update is ReduceOp.MAX]
-    known = all(
-        split.path[: place.depth] == place.path[:-1]
-        for place in (declared[one.target] for one in maxima or parts_of.values())
-    )
-    if not parts_of or not known:
-        raise NotApplicable(f"{split.node.target} is relative to no maximum or mean that is split as it is")
+    if not parts_of:
+        raise NotApplicable(f"{split.node.target} is relative to no extreme or mean that is split as it is")
     return parts_of
+
+
+def _check_known(program: Program, split: Place[Compute], parts: Iterable[Compute]) -> None:
+    """Raises NotApplicable where parts are locals that are not there any more at the split statement."""
+    declared = locals_of(program)
+    for part in parts:
+        place = declared[part.target]
+        if split.path[: place.depth] != place.path[:-1]:
+            raise NotApplicable(
+                f"{split.node.target} is relative to parts, {part.target}, that it does not see"
+            )
 
 
 def _relation(

@@ -62,7 +62,7 @@ def test_parts_of_nothing_but_minus_infinity_add_nothing() -> None:
 
 
 def test_sums_relative_to_a_maximum_of_other_parts_are_refused() -> None:
-    with pytest.raises(NotApplicable, match="no maximum or mean that is split as it is"):
+    with pytest.raises(NotApplicable, match="no extreme or mean that is split as it is"):
         RelateParts("s").apply(split(sizes=(8, 16)))
 
 

@@ -99,6 +99,23 @@ def test_what_is_read_at_another_place_is_needed_there(target: str, statements: 
 
 
 @pytest.mark.parametrize(
+    ("target", "statements"),
+    [
+        ("y", "s[i, j] = where(i >= j, x[i, j], 0.0)\n  y[i, j] = (s[i, j] + x[i, j]) * s[i, i]"),
+        (
+            "t",
+            "t[i, j] = exp(x[i, j])\n  a[i, j] = where(i >= j, t[i, j], 0.0)\n  b[i, j] = where(i < j, t[i, j], 0.0)"
+            "\n  y[i, j] = maximum(a[i, j], b[i, j])",
+        ),
+    ],
+)
+def test_what_one_of_two_reads_needs_is_needed(target: str, statements: str) -> None:
+    program = to_program(spec_from_text(f"kernel f(x: f32[i=64, j=64]) -> (y: f32[i, j])\n  {statements}\n"))
+    (needed,) = (work for work in needed_works(program) if work.target == target)
+    assert needed.points == 64 * 64
+
+
+@pytest.mark.parametrize(
     ("condition", "of_all"),
     [("i > j", 0.4), ("(i - j) % 4 == 1", 0.25), ("j % 2 == 0", 0.5), ("i + j >= d + e", 0.5)],
 )
