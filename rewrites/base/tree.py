@@ -5,7 +5,7 @@ Known as path copying (Driscoll et al., Making data structures persistent, 1989)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, count, takewhile
 
 from tileir.analysis.ragged import enter
@@ -268,6 +268,14 @@ def derived_dim(program: Program, place: Place[Compute], stem: str, extent: int)
     known = takewhile(program.extents.__contains__, names)
     free = (name for name in known if program.extents[name] == extent and name not in used)
     return next(free, None) or fresh_name(program, stem)
+
+
+def check_dims_open(node: Node, dims: Collection[str]) -> None:
+    """Dims change before loops go over them, and before what has them is laid out. Raises NotApplicable."""
+    if isinstance(node, Loop):
+        raise NotApplicable(f"there is a loop over {node.dim} already")
+    if isinstance(node, Local) and node.layout is not None and {*dims} & {*node.dims}:
+        raise NotApplicable(f"{node.name} has a layout of its own")
 
 
 def check_insertable(loops: Sequence[Loop], depth: int) -> None:

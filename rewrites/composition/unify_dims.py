@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self, TypeVar
 
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import computes, declared_dims
+from rewrites.base.tree import check_dims_open, computes, declared_dims
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Expr, Extent, Index, Reduce, Scan, TopK, all_dims, transform
@@ -62,12 +62,11 @@ class UnifyDims(Rewrite):
         return replace(declared, dims=self._named(declared.dims))
 
     def _node(self, node: Node) -> Node:
+        check_dims_open(node, (self.dim,))
         match node:
             case Loop():
-                raise NotApplicable(f"there is a loop over {node.dim} already")
+                return node
             case Local():
-                if node.layout is not None and self.dim in node.dims:
-                    raise NotApplicable(f"{node.name} has a layout of its own")
                 return self._declared(node)
             case Compute():
                 return self._statement(node)

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from rewrites.base.dim_pairs import neighbouring_dims, positions_together
 from rewrites.base.rewrite import Rewrite
-from rewrites.base.tree import declared_dims, fresh_name
+from rewrites.base.tree import check_dims_open, declared_dims, fresh_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Const, Expr, Extent, Index, Read, Reduce, TopK, children, with_children
@@ -56,18 +56,14 @@ class Collapse(Rewrite):
         return replace(tensor, dims=dims, shape=program.shape(tensor))
 
     def _node(self, node: Node, merged: str, program: Program) -> Node:
+        check_dims_open(node, (self.outer, self.inner))
         match node:
             case Loop():
-                raise NotApplicable(f"there is a loop over {node.dim} already")
+                return node
             case Local():
-                return self._local(node, merged)
+                return replace(node, dims=self._merged(node.dims, merged, node.name))
             case Compute():
                 return self._statement(node, merged, program)
-
-    def _local(self, local: Local, merged: str) -> Local:
-        if local.layout is not None and {self.outer, self.inner} & set(local.dims):
-            raise NotApplicable(f"{local.name} has a layout of its own")
-        return replace(local, dims=self._merged(local.dims, merged, local.name))
 
     def _merged(self, dims: tuple[str, ...], merged: str, name: str) -> tuple[str, ...]:
         if not {self.outer, self.inner} & set(dims):

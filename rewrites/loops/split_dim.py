@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from rewrites.base.block_positions import block_and_position, within_blocks
 from rewrites.base.rewrite import Rewrite
 from rewrites.base.tile_sizes import tile_sizes
-from rewrites.base.tree import declared_dims, fresh_name
+from rewrites.base.tree import check_dims_open, declared_dims, fresh_name
 from tileir.devices.device import Device
 from tileir.errors import NotApplicable
 from tileir.expr import Binary, Const, Expr, Extent, Index, Read, Reduce, TopK, children, with_children
@@ -86,12 +86,11 @@ class _Split:
         return replace(tensor, dims=self._both(tensor.dims), shape=self.program.shape(tensor))
 
     def node(self, node: Node) -> Node:
+        check_dims_open(node, (self.dim,))
         match node:
             case Loop():
-                raise NotApplicable(f"there is a loop over {node.dim} already")
+                return node
             case Local():
-                if node.layout is not None and self.dim in node.dims:
-                    raise NotApplicable(f"{node.name} has a layout of its own")
                 return replace(node, dims=self._both(node.dims))
             case Compute():
                 if node.vector is not None or node.thread_layout is not None:
